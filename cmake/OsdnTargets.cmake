@@ -1,0 +1,79 @@
+# One library and one test program per area; the lists of an area's direct
+# dependencies in the top CMakeLists.txt are the whole dependency plan.
+
+# osdn_add_area(NAME [TORCH] [DEPS area...] [LIBS target...])
+#   src/<area>/*.cpp -> library osdn_<area>; include/osdn/<area> is public.
+#   Files named no_*.cpp are twins of optional parts and are picked by the
+#   caller through EXCLUDE.
+function(osdn_add_area area)
+  cmake_parse_arguments(arg "TORCH" "" "DEPS;LIBS;EXCLUDE" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${area}/*.cpp")
+  foreach(name IN LISTS arg_EXCLUDE)
+    list(REMOVE_ITEM sources "${CMAKE_SOURCE_DIR}/src/${area}/${name}")
+  endforeach()
+  if(NOT sources)
+    return()
+  endif()
+  add_library(osdn_${area} STATIC ${sources})
+  target_include_directories(osdn_${area} PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
+  target_link_libraries(osdn_${area} PUBLIC osdn_flags)
+  foreach(dep IN LISTS arg_DEPS)
+    if(TARGET osdn_${dep})
+      target_link_libraries(osdn_${area} PUBLIC osdn_${dep})
+    endif()
+  endforeach()
+  target_link_libraries(osdn_${area} PRIVATE ${arg_LIBS})
+  if(arg_TORCH)
+    target_link_libraries(osdn_${area} PUBLIC LibTorch::cpu)
+    osdn_reuse_torch_pch(osdn_${area})
+  endif()
+endfunction()
+
+# Gives a target the precompiled LibTorch header (built once, by osdn_torch_pch).
+function(osdn_reuse_torch_pch target)
+  target_link_libraries(${target} PRIVATE osdn_flags)
+  target_precompile_headers(${target} REUSE_FROM osdn_torch_pch)
+endfunction()
+
+# osdn_add_program(NAME DEPS area...): src/apps/<name>.cpp (dashes become
+# underscores) -> a program of that name, installed.
+function(osdn_add_program name)
+  cmake_parse_arguments(arg "" "" "DEPS;LIBS" ${ARGN})
+  string(REPLACE "-" "_" file "${name}")
+  set(source "${CMAKE_SOURCE_DIR}/src/apps/${file}.cpp")
+  if(NOT EXISTS "${source}")
+    return()
+  endif()
+  add_executable(${name} "${source}")
+  target_link_libraries(${name} PRIVATE osdn_flags CLI11::CLI11 ${arg_LIBS})
+  foreach(dep IN LISTS arg_DEPS)
+    target_link_libraries(${name} PRIVATE osdn_${dep})
+  endforeach()
+  install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endfunction()
+
+# osdn_add_tests(AREA [TORCH] [LIBS target...]): tests/<area>/*.cpp ->
+# <area>_tests, one CTest entry per test.
+function(osdn_add_tests area)
+  cmake_parse_arguments(arg "TORCH" "" "LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${area}/*.cpp")
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${area}_tests ${sources})
+  target_include_directories(${area}_tests PRIVATE "${CMAKE_SOURCE_DIR}/tests")
+  target_compile_definitions(${area}_tests PRIVATE
+    OSDN_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    OSDN_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+  target_link_libraries(${area}_tests PRIVATE osdn_flags osdn_test_support
+    ${arg_LIBS} GTest::gmock GTest::gtest_main)
+  if(arg_TORCH)
+    osdn_reuse_torch_pch(${area}_tests)
+  endif()
+  set_target_properties(${area}_tests PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  gtest_discover_tests(${area}_tests
+    TEST_PREFIX "${area}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+    PROPERTIES TIMEOUT 300 LABELS "cpu;${area}")
+endfunction()

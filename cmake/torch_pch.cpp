@@ -1,0 +1,1 @@
+// Exists so that the precompiled LibTorch header is built exactly once.
