@@ -30,9 +30,15 @@ foreach(_dir IN LISTS _candidates)
 endforeach()
 
 if(LibTorch_DIR)
-  file(STRINGS "${LibTorch_DIR}/include/torch/csrc/api/include/torch/version.h"
-       _version REGEX "define TORCH_VERSION ")
-  string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" LibTorch_VERSION "${_version}")
+  # The numbers' place moved between releases.
+  foreach(_header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
+    if(NOT LibTorch_VERSION AND EXISTS "${LibTorch_DIR}/include/${_header}")
+      file(STRINGS "${LibTorch_DIR}/include/${_header}" _lines
+           REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) [0-9]+")
+      string(REGEX REPLACE "[^0-9;]" "" _numbers "${_lines}")
+      string(REPLACE ";" "." LibTorch_VERSION "${_numbers}")
+    endif()
+  endforeach()
 endif()
 
 include(FindPackageHandleStandardArgs)
