@@ -8,23 +8,21 @@
 #include <stdexcept>
 #include <string>
 
-
 namespace osdn {
 
 /// Exit codes of every osdn program, listed in the README.
 enum class ExitCode : int {
   kOk = 0,
-  kFailure = 1,        ///< anything not listed below
-  kUsage = 2,          ///< bad command line or configuration
-  kBadInput = 3,       ///< a data, checkpoint or evaluation file is not sound
-  kNonFinite = 4,      ///< training stopped on a non-finite loss or gradient
+  kFailure = 1,    ///< anything not listed below
+  kUsage = 2,      ///< bad command line or configuration
+  kBadInput = 3,   ///< a data, checkpoint or evaluation file is not sound
+  kNonFinite = 4,  ///< training stopped on a non-finite loss or gradient
 };
 
 /// An error with a message that says what, where and what would be right.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message,
-                 ExitCode code = ExitCode::kFailure)
+  explicit Error(const std::string& message, ExitCode code = ExitCode::kFailure)
       : std::runtime_error(message), code_(code) {}
   ExitCode code() const { return code_; }
 

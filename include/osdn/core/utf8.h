@@ -1,0 +1,15 @@
+#pragma once
+// UTF-8 as Unicode 15 table 3-7 defines it.
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace osdn {
+
+/// Offset of the first byte of the first ill-formed sequence (stray
+/// continuation, overlong form, surrogate, above U+10FFFF, cut short at the
+/// end); nothing when all of `text` is well-formed.
+std::optional<std::size_t> first_invalid_utf8(std::string_view text);
+
+}  // namespace osdn
