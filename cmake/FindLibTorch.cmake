@@ -30,6 +30,8 @@ foreach(_dir IN LISTS _candidates)
 endforeach()
 
 if(LibTorch_DIR)
+  # Kept, so that a later re-configure does not depend on the environment.
+  set(LIBTORCH_DIR "${LibTorch_DIR}" CACHE PATH "Folder of LibTorch")
   # The numbers' place moved between releases.
   foreach(_header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
     if(NOT LibTorch_VERSION AND EXISTS "${LibTorch_DIR}/include/${_header}")
