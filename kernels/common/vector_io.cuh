@@ -1,0 +1,58 @@
+#pragma once
+// Packed loads and stores of bf16 and fp32, always as fp32 in registers.
+
+#include <cuda_bf16.h>
+
+namespace osdn::kernels {
+
+/// N elements that move as one access.
+template <typename T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T at[N];
+};
+
+/// Elements of a 16-byte access.
+template <typename T>
+inline constexpr int kPackOf = 16 / static_cast<int>(sizeof(T));
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
+template <typename T>
+__device__ __forceinline__ T from_float(float x);
+template <>
+__device__ __forceinline__ float from_float<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+template <typename T, int N>
+__device__ __forceinline__ Pack<T, N> load_pack(const T* from) {
+  return *reinterpret_cast<const Pack<T, N>*>(from);
+}
+
+template <int N, typename T>
+__device__ __forceinline__ void unpack(const Pack<T, N>& pack,
+                                       float (&to)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = to_float(pack.at[i]);
+}
+
+template <int N, typename T>
+__device__ __forceinline__ void load_floats(const T* from, float (&to)[N]) {
+  unpack<N, T>(load_pack<T, N>(from), to);
+}
+
+template <int N, typename T>
+__device__ __forceinline__ void store_floats(T* to, const float (&from)[N]) {
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) pack.at[i] = from_float<T>(from[i]);
+  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+
+}  // namespace osdn::kernels
