@@ -1,0 +1,218 @@
+// The one source that includes SentencePiece's headers.
+
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <cstddef>
+#include <unordered_map>
+#include <utility>
+
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+#include "osdn/core/file.h"
+#include "osdn/tokenizer/tokenizer.h"
+#include "osdn/tokenizer/train.h"
+
+namespace osdn::tokenizer {
+
+struct Tokenizer::Model {
+  sentencepiece::SentencePieceProcessor processor;
+};
+
+namespace {
+
+std::optional<std::int32_t> defined(int id) {
+  return id < 0 ? std::nullopt : std::optional<std::int32_t>(id);
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(const std::filesystem::path& path) : path_(path) {
+  const std::string content = read_file(path);
+  hash_ = xxh3_128(content);
+  sha256_ = osdn::sha256(content);
+  auto model = std::make_unique<Model>();
+  const auto status = model->processor.LoadFromSerializedProto(content);
+  if (!status.ok() || model->processor.GetPieceSize() == 0) {
+    throw Error(
+        concat(path.string(), ": is not a SentencePiece model (.model file)",
+               status.ok() ? "" : ": ", status.error_message()),
+        ExitCode::kBadInput);
+  }
+  model_ = std::move(model);
+}
+
+Tokenizer::~Tokenizer() = default;
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+  static_assert(sizeof(int) == sizeof(std::int32_t));
+  std::vector<int> ids;
+  const auto status = model_->processor.Encode(text, &ids);
+  if (!status.ok()) {
+    throw Error(concat(path_.string(), ": encoding ", text.size(),
+                       " bytes of text failed: ", status.error_message()));
+  }
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
+  for (const std::int32_t id : ids) {
+    check_id(id);
+  }
+  std::string text;
+  const auto status =
+      model_->processor.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
+  if (!status.ok()) {
+    throw Error(concat(path_.string(), ": decoding ", ids.size(),
+                       " ids failed: ", status.error_message()));
+  }
+  return text;
+}
+
+std::int32_t Tokenizer::vocab_size() const {
+  return model_->processor.GetPieceSize();
+}
+
+std::optional<std::int32_t> Tokenizer::bos_id() const {
+  return defined(model_->processor.bos_id());
+}
+
+std::optional<std::int32_t> Tokenizer::eos_id() const {
+  return defined(model_->processor.eos_id());
+}
+
+std::optional<std::int32_t> Tokenizer::unk_id() const {
+  return defined(model_->processor.unk_id());
+}
+
+std::optional<std::int32_t> Tokenizer::id_of(std::string_view piece) const {
+  // SentencePiece answers <unk> for what it does not know.
+  const int id = model_->processor.PieceToId(piece);
+  if (id < 0 || id >= vocab_size() ||
+      model_->processor.IdToPiece(id) != piece) {
+    return std::nullopt;
+  }
+  return id;
+}
+
+std::string Tokenizer::piece_of(std::int32_t id) const {
+  check_id(id);
+  return model_->processor.IdToPiece(id);
+}
+
+void Tokenizer::check_id(std::int32_t id) const {
+  if (id < 0 || id >= vocab_size()) {
+    throw Error(
+        concat(path_.string(), ": id ", id,
+               " is outside the vocabulary, expected 0 to ", vocab_size() - 1),
+        ExitCode::kBadInput);
+  }
+}
+
+namespace {
+
+class VectorIterator : public sentencepiece::SentenceIterator {
+ public:
+  explicit VectorIterator(std::vector<std::string> sentences)
+      : sentences_(std::move(sentences)) {}
+
+  bool done() const override { return at_ == sentences_.size(); }
+  void Next() override { ++at_; }
+  const std::string& value() const override { return sentences_[at_]; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  std::vector<std::string> sentences_;
+  std::size_t at_ = 0;
+};
+
+void check_options(const TrainOptions& options) {
+  const std::int32_t reserved = options.byte_fallback ? 259 : 3;
+  if (options.vocab_size <= reserved) {
+    throw Error(concat("vocabulary size ", options.vocab_size,
+                       " leaves no room for pieces beside the ", reserved,
+                       " fixed ones (<unk>, <s>, </s>",
+                       options.byte_fallback ? " and the 256 bytes" : "",
+                       "); expected at least ", reserved + 1),
+                ExitCode::kUsage);
+  }
+  if (!(options.character_coverage > 0.0 &&
+        options.character_coverage <= 1.0)) {
+    throw Error(concat("character coverage ", options.character_coverage,
+                       "; expected above 0 and at most 1"),
+                ExitCode::kUsage);
+  }
+  if (options.max_piece_length < 1 || options.max_piece_length > 512) {
+    throw Error(concat("longest piece ", options.max_piece_length,
+                       " code points; expected 1 to 512"),
+                ExitCode::kUsage);
+  }
+}
+
+const char* flag(bool value) {
+  return value ? "true" : "false";
+}
+
+}  // namespace
+
+Algorithm algorithm_from_name(std::string_view name) {
+  if (name == "unigram") {
+    return Algorithm::kUnigram;
+  }
+  if (name == "bpe") {
+    return Algorithm::kBpe;
+  }
+  throw Error(concat("tokenizer algorithm \"", name,
+                     "\" is not known; use unigram or bpe"),
+              ExitCode::kUsage);
+}
+
+std::string train(const TrainOptions& options,
+                  const std::function<bool(std::string&)>& next_text) {
+  check_options(options);
+  SentenceSample sample(options.sample);
+  for (std::string text; next_text(text);) {
+    sample.add_text(text);
+  }
+  if (sample.seen() == 0) {
+    throw Error("the text for the tokenizer is empty: no sentence in it",
+                ExitCode::kBadInput);
+  }
+  VectorIterator sentences(sample.take());
+  const std::unordered_map<std::string, std::string> arguments = {
+      {"model_type",
+       options.algorithm == Algorithm::kUnigram ? "unigram" : "bpe"},
+      {"vocab_size", concat(options.vocab_size)},
+      {"character_coverage", concat(options.character_coverage)},
+      {"byte_fallback", flag(options.byte_fallback)},
+      {"split_digits", flag(options.split_digits)},
+      {"max_sentencepiece_length", concat(options.max_piece_length)},
+      // Sentences are bounded already; nothing may be left out behind our back.
+      {"max_sentence_length", concat(options.sample.max_sentence_bytes + 1)},
+      {"normalization_rule_name", "identity"},
+      {"remove_extra_whitespaces", "false"},
+      {"allow_whitespace_only_pieces", "true"},
+      {"unk_id", "0"},
+      {"bos_id", "1"},
+      {"eos_id", "2"},
+      // The sums of the unigram training depend on this number, and so would
+      // the model on the machine.
+      {"num_threads", "4"},
+      {"minloglevel", "2"},
+  };
+  std::string model;
+  const auto status =
+      sentencepiece::SentencePieceTrainer::Train(arguments, &sentences, &model);
+  if (!status.ok()) {
+    throw Error(
+        concat("training a tokenizer of ", options.vocab_size, " pieces from ",
+               sample.seen(), " sentences failed: ", status.error_message(),
+               "\ngive more text or a smaller vocabulary"),
+        ExitCode::kUsage);
+  }
+  return model;
+}
+
+}  // namespace osdn::tokenizer

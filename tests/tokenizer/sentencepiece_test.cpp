@@ -1,0 +1,210 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "osdn/core/error.h"
+#include "osdn/core/file.h"
+#include "osdn/core/random.h"
+#include "osdn/tokenizer/tokenizer.h"
+#include "osdn/tokenizer/train.h"
+#include "support/shared_data.h"
+#include "support/temp_dir.h"
+
+namespace osdn::tokenizer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Ids = std::vector<std::int32_t>;
+
+constexpr const char* kMistral = "data/tokenizers/mistral-v0.1-32k.model";
+
+// Text of made-up words, the same on every machine.
+std::vector<std::string> made_up_texts(int count) {
+  Xoshiro256 random(7);
+  std::vector<std::string> texts;
+  for (int i = 0; i < count; ++i) {
+    std::string text;
+    for (int word = 0; word < 60; ++word) {
+      const std::uint64_t letters = 1 + random.below(7);
+      for (std::uint64_t l = 0; l < letters; ++l) {
+        const std::uint64_t kind = random.below(12);
+        text += static_cast<char>('a' + (kind * kind) % 26);
+      }
+      text += word % 12 == 11 ? '\n' : ' ';
+    }
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+std::string train_on(const std::vector<std::string>& texts,
+                     const TrainOptions& options) {
+  std::size_t next = 0;
+  return train(options, [&](std::string& text) {
+    if (next == texts.size()) {
+      return false;
+    }
+    text = texts[next++];
+    return true;
+  });
+}
+
+std::string message_of(const std::function<void()>& call, ExitCode code) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+TEST(Tokenizer, golden_ids) {
+  OSDN_NEEDS_SHARED(kMistral);
+  const Tokenizer tokenizer(test::shared_path(kMistral));
+  EXPECT_EQ(tokenizer.vocab_size(), 32000);
+  EXPECT_EQ(tokenizer.unk_id(), 0);
+  EXPECT_EQ(tokenizer.bos_id(), 1);
+  EXPECT_EQ(tokenizer.eos_id(), 2);
+  EXPECT_EQ(tokenizer.sha256(),
+            "dadfd56d766715c61d2ef780a525ab43b8e6da4de6865bda3d95fdef5e134055");
+  EXPECT_THAT(tokenizer.encode("Hello world, it's 2024."),
+              ElementsAre(22557, 1526, 28725, 378, 28742, 28713, 28705, 28750,
+                          28734, 28750, 28781, 28723));
+  EXPECT_THAT(tokenizer.encode("  double  space"),
+              ElementsAre(259, 3579, 28705, 2764));
+  EXPECT_THAT(tokenizer.encode("line1\nline2\ttab"),
+              ElementsAre(1407, 28740, 13, 1081, 28750, 12, 4252));
+  EXPECT_THAT(tokenizer.encode("Question: foo\nAnswer: bar"),
+              ElementsAre(22478, 28747, 19222, 13, 2820, 16981, 28747, 2843));
+  EXPECT_THAT(tokenizer.encode(""), ElementsAre());
+}
+
+TEST(Tokenizer, golden_token_count_of_a_whole_file) {
+  OSDN_NEEDS_SHARED(kMistral);
+  OSDN_NEEDS_SHARED("data/eval/wikitext2_test.raw");
+  const Tokenizer tokenizer(test::shared_path(kMistral));
+  const std::string text =
+      read_file(test::shared_path("data/eval/wikitext2_test.raw"));
+  const Ids ids = tokenizer.encode(text);
+  EXPECT_EQ(ids.size(), 328879U);
+  EXPECT_EQ(tokenizer.decode(ids), text);
+}
+
+TEST(Tokenizer, V6_control_ids_are_defined_but_never_emitted_for_text) {
+  OSDN_NEEDS_SHARED(kMistral);
+  const Tokenizer tokenizer(test::shared_path(kMistral));
+  const Ids ids = tokenizer.encode("a <s> b </s> c");
+  EXPECT_THAT(ids, ::testing::Not(::testing::Contains(1)));
+  EXPECT_THAT(ids, ::testing::Not(::testing::Contains(2)));
+  EXPECT_EQ(tokenizer.decode(Ids{1, 22557, 2}), "Hello");
+}
+
+TEST(Tokenizer, pieces_and_ids) {
+  test::TempDir dir;
+  TrainOptions options;
+  options.vocab_size = 400;
+  write_file_atomic(dir / "t.model", train_on(made_up_texts(200), options));
+  const Tokenizer tokenizer(dir / "t.model");
+  EXPECT_EQ(tokenizer.vocab_size(), 400);
+  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    EXPECT_EQ(tokenizer.id_of(tokenizer.piece_of(id)), id);
+  }
+  EXPECT_EQ(tokenizer.id_of("no such piece"), std::nullopt);
+  EXPECT_EQ(tokenizer.id_of("<unk>"), 0);
+  EXPECT_THAT(message_of([&] { tokenizer.piece_of(400); }, ExitCode::kBadInput),
+              HasSubstr("id 400 is outside the vocabulary, expected 0 to 399"));
+  EXPECT_THAT(message_of(
+                  [&] {
+                    tokenizer.decode(Ids{5, -1});
+                  },
+                  ExitCode::kBadInput),
+              HasSubstr("id -1 is outside"));
+}
+
+TEST(Tokenizer, what_is_no_model_is_an_error_with_the_file) {
+  test::TempDir dir;
+  EXPECT_THAT(
+      message_of([&] { Tokenizer(dir / "gone.model"); }, ExitCode::kBadInput),
+      HasSubstr("gone.model"));
+  write_file_atomic(dir / "empty.model", "");
+  EXPECT_THAT(
+      message_of([&] { Tokenizer(dir / "empty.model"); }, ExitCode::kBadInput),
+      HasSubstr("empty.model: is not a SentencePiece model"));
+  write_file_atomic(dir / "text.model", "This is only text, and no model.");
+  EXPECT_THAT(
+      message_of([&] { Tokenizer(dir / "text.model"); }, ExitCode::kBadInput),
+      HasSubstr("text.model: is not a SentencePiece model"));
+}
+
+TEST(TokenizerTraining, text_comes_back_whatever_it_holds) {
+  test::TempDir dir;
+  for (const Algorithm algorithm : {Algorithm::kUnigram, Algorithm::kBpe}) {
+    TrainOptions options;
+    options.algorithm = algorithm;
+    options.vocab_size = 350;
+    write_file_atomic(dir / "t.model", train_on(made_up_texts(200), options));
+    const Tokenizer tokenizer(dir / "t.model");
+    EXPECT_EQ(tokenizer.vocab_size(), 350);
+    EXPECT_EQ(tokenizer.bos_id(), 1);
+    EXPECT_EQ(tokenizer.eos_id(), 2);
+    for (const std::string text :
+         {"abc abd", "  two  spaces ", "line\nline\r\n\ttab",
+          "Größe 東京 🙂", "unseen: Q#%7&42"}) {
+      EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+    }
+  }
+}
+
+TEST(TokenizerTraining, same_text_and_options_give_the_same_bytes) {
+  const std::vector<std::string> texts = made_up_texts(300);
+  for (const Algorithm algorithm : {Algorithm::kUnigram, Algorithm::kBpe}) {
+    TrainOptions options;
+    options.algorithm = algorithm;
+    options.vocab_size = 350;
+    options.sample.max_sentences = 700;
+    const std::string model = train_on(texts, options);
+    EXPECT_EQ(train_on(texts, options), model);
+    TrainOptions other = options;
+    other.sample.seed = 43;
+    EXPECT_NE(train_on(texts, other), model) << "the seed must pick the sample";
+  }
+}
+
+TEST(TokenizerTraining, options_that_cannot_be_met_are_refused) {
+  const std::vector<std::string> texts = made_up_texts(5);
+  TrainOptions options;
+  options.vocab_size = 259;
+  EXPECT_THAT(message_of([&] { train_on(texts, options); }, ExitCode::kUsage),
+              HasSubstr("expected at least 260"));
+  options.vocab_size = 30000;
+  for (const Algorithm algorithm : {Algorithm::kUnigram, Algorithm::kBpe}) {
+    options.algorithm = algorithm;
+    EXPECT_THAT(message_of([&] { train_on(texts, options); }, ExitCode::kUsage),
+                HasSubstr("give more text or a smaller vocabulary"));
+  }
+  options.vocab_size = 300;
+  options.character_coverage = 0.0;
+  EXPECT_THAT(message_of([&] { train_on(texts, options); }, ExitCode::kUsage),
+              HasSubstr("character coverage 0"));
+  options.character_coverage = 1.0;
+  options.max_piece_length = 0;
+  EXPECT_THAT(message_of([&] { train_on(texts, options); }, ExitCode::kUsage),
+              HasSubstr("longest piece 0"));
+  EXPECT_THAT(
+      message_of([&] { algorithm_from_name("wordpiece"); }, ExitCode::kUsage),
+      HasSubstr("use unigram or bpe"));
+  EXPECT_THAT(message_of(
+                  [&] {
+                    train_on({"", "\n\n"}, TrainOptions{});
+                  },
+                  ExitCode::kBadInput),
+              HasSubstr("empty"));
+}
+
+}  // namespace
+}  // namespace osdn::tokenizer
