@@ -43,6 +43,7 @@ if(LibTorch_DIR)
   endforeach()
 endif()
 
+list(JOIN _candidates ", " _candidates)
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_DIR VERSION_VAR LibTorch_VERSION
