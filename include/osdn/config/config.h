@@ -10,30 +10,30 @@
 
 namespace osdn::config {
 
-enum class LayerKind { kDeltaNet, kGdn, kKda };      // "deltanet" "gdn" "kda"
-enum class Retention {                               // of the preconditioner
-  kNone,           // "none": r = 1
+enum class LayerKind { kDeltaNet, kGdn, kKda };  // "deltanet" "gdn" "kda"
+enum class Retention {                           // of the preconditioner
+  kNone,                                         // "none": r = 1
   kDataDependent,  // "data_dependent": APF with its own gate
   kTied,           // "tied": r = alpha, GDN only
 };
-enum class KeyNorm { kFloor, kOff, kAdd };           // "floor" "off" "add"
+enum class KeyNorm { kFloor, kOff, kAdd };  // "floor" "off" "add"
 enum class QkActivation { kSilu, kRelu, kElu, kIdentity };
 enum class QkNorm { kL2, kSum };
 
 /// model.preconditioner: the online-scaled diagonal d (OSDN), layers.md 6.
 /// `preset` fills every key that the file does not name.
 struct PreconditionerConfig {
-  bool enabled = false;           ///< true as soon as the section is present
-  std::string preset = "paper";   ///< "paper" or "published-runs"
+  bool enabled = false;          ///< true as soon as the section is present
+  std::string preset = "paper";  ///< "paper" or "published-runs"
   double eta = 0.003;
   double d_min = 0.5;
   double d_max = 2.0;
   bool beta_aware = true;
   KeyNorm norm = KeyNorm::kFloor;
   double d0_init = 1.0;
-  bool detach = false;            ///< stop the gradient through d
+  bool detach = false;  ///< stop the gradient through d
   Retention retention = Retention::kNone;
-  double retention_bias = 6.9;    ///< b_r at the start; r = sigmoid(b_r)
+  double retention_bias = 6.9;  ///< b_r at the start; r = sigmoid(b_r)
 };
 
 /// model: layers.md 1 to 6 and 8.
@@ -43,99 +43,99 @@ struct ModelConfig {
   std::int64_t hidden_size = 1024;
   std::int64_t num_layers = 24;
   std::int64_t num_heads = 8;
-  std::optional<std::int64_t> num_v_heads;       ///< GDN, KDA; = num_heads
-  std::optional<std::int64_t> head_dim;          ///< GDN 256, KDA 128
-  double expand_k = 1.0;                         ///< DeltaNet
-  std::optional<double> expand_v;                ///< DeltaNet 1, GDN 2, KDA 1
-  std::optional<std::int64_t> intermediate_size; ///< else from hidden_ratio
+  std::optional<std::int64_t> num_v_heads;        ///< GDN, KDA; = num_heads
+  std::optional<std::int64_t> head_dim;           ///< GDN 256, KDA 128
+  double expand_k = 1.0;                          ///< DeltaNet
+  std::optional<double> expand_v;                 ///< DeltaNet 1, GDN 2, KDA 1
+  std::optional<std::int64_t> intermediate_size;  ///< else from hidden_ratio
   double hidden_ratio = 4.0;
   std::int64_t conv_size = 4;
   bool use_short_conv = true;
-  bool use_beta = true;                          ///< DeltaNet
-  std::optional<bool> use_gate;                  ///< DeltaNet false, GDN true
+  bool use_beta = true;          ///< DeltaNet
+  std::optional<bool> use_gate;  ///< DeltaNet false, GDN true
   bool allow_neg_eigval = false;
   QkActivation qk_activation = QkActivation::kSilu;  ///< DeltaNet
   QkNorm qk_norm = QkNorm::kL2;                      ///< DeltaNet
-  bool safe_gate = false;                        ///< KDA
-  std::optional<double> lower_bound;             ///< KDA
+  bool safe_gate = false;                            ///< KDA
+  std::optional<double> lower_bound;                 ///< KDA
   double norm_eps = 1e-6;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
   PreconditionerConfig preconditioner;
 
   // Derived sizes (layers.md 3 to 5); valid once validated.
-  std::int64_t value_heads() const;   ///< HV
-  std::int64_t key_width() const;     ///< K, per head
-  std::int64_t value_width() const;   ///< V, per head
-  std::int64_t mlp_width() const;     ///< i
-  bool output_gate() const;           ///< use_gate with its layer's default
+  std::int64_t value_heads() const;  ///< HV
+  std::int64_t key_width() const;    ///< K, per head
+  std::int64_t value_width() const;  ///< V, per head
+  std::int64_t mlp_width() const;    ///< i
+  bool output_gate() const;          ///< use_gate with its layer's default
   double expand_v_or_default() const;
 };
 
 /// data: what is read and how it is packed.
 struct DataConfig {
-  std::vector<std::string> train;        ///< shards, or folders of shards
+  std::vector<std::string> train;  ///< shards, or folders of shards
   std::vector<std::string> validation;
-  std::string tokenizer;                 ///< .model file, checked by hash; optional
+  std::string tokenizer;  ///< .model file, checked by hash; optional
   std::int64_t context_length = 4096;    ///< documents are split here
   std::int64_t sequence_length = 65536;  ///< tokens of one packed row
   std::string packing = "documents";     ///< "documents" or "stream"
   bool shuffle = true;
-  bool mask_document_end = false;        ///< no label across a document's end
-  std::int64_t epochs = 0;               ///< 0: repeat for ever
+  bool mask_document_end = false;  ///< no label across a document's end
+  std::int64_t epochs = 0;         ///< 0: repeat for ever
   std::int64_t prefetch_steps = 2;
 };
 
 /// optimizer: AdamW.
 struct OptimizerConfig {
-  double lr = 1e-3;                      ///< peak
+  double lr = 1e-3;  ///< peak
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-15;
   double weight_decay = 0.1;
-  bool decay_exempt = false;             ///< layers.md 1
-  double max_grad_norm = 1.0;            ///< 0: no clip
+  bool decay_exempt = false;   ///< layers.md 1
+  double max_grad_norm = 1.0;  ///< 0: no clip
 };
 
 /// schedule: the learning rate as a pure function of the step.
 struct ScheduleConfig {
-  std::string kind = "cosine";           ///< "cosine", "linear", "wsd", "constant"
-  std::int64_t total_steps = 20480;      ///< its length; not where training stops
+  std::string kind = "cosine";       ///< "cosine", "linear", "wsd", "constant"
+  std::int64_t total_steps = 20480;  ///< its length; not where training stops
   std::int64_t warmup_steps = 1024;
-  std::int64_t decay_steps = 0;          ///< wsd: length of the final decay
+  std::int64_t decay_steps = 0;  ///< wsd: length of the final decay
   double min_lr_ratio = 0.1;
 };
 
 /// training: the loop.
 struct TrainingConfig {
-  std::int64_t steps = 20480;            ///< where training stops
-  std::int64_t global_batch = 8;         ///< rows a step
-  std::int64_t micro_batch = 1;          ///< rows a forward pass
+  std::int64_t steps = 20480;     ///< where training stops
+  std::int64_t global_batch = 8;  ///< rows a step
+  std::int64_t micro_batch = 1;   ///< rows a forward pass
   std::uint64_t seed = 42;
-  std::string device = "auto";           ///< "auto", "cpu", "cuda"
-  std::string dtype = "auto";            ///< compute: "auto", "fp32", "fp64", "bf16"
-  std::int64_t threads = 0;              ///< CPU threads; 0: all cores
-  std::int64_t validate_every = 1000;    ///< steps; 0: never
-  std::int64_t validation_tokens = 0;    ///< 0: the whole set
-  std::string non_finite = "skip";       ///< "skip" or "stop"
-  std::int64_t max_skips = 10;           ///< skipped in a row before a stop
+  std::string device = "auto";  ///< "auto", "cpu", "cuda"
+  std::string dtype = "auto";   ///< compute: "auto", "fp32", "fp64", "bf16"
+  std::int64_t threads = 0;     ///< CPU threads; 0: all cores
+  std::int64_t validate_every = 1000;  ///< steps; 0: never
+  std::int64_t validation_tokens = 0;  ///< 0: the whole set
+  std::string non_finite = "skip";     ///< "skip" or "stop"
+  std::int64_t max_skips = 10;         ///< skipped in a row before a stop
 };
 
 /// checkpoint
 struct CheckpointConfig {
-  std::int64_t every = 1000;             ///< steps; 0: only at the end
+  std::int64_t every = 1000;  ///< steps; 0: only at the end
   std::int64_t keep_last = 3;
-  std::int64_t keep_every = 0;           ///< steps kept for good; 0: none
+  std::int64_t keep_every = 0;  ///< steps kept for good; 0: none
 };
 
 /// logging
 struct LoggingConfig {
-  std::int64_t every = 1;                ///< steps between progress lines
-  std::string level = "info";            ///< "debug", "info", "warn", "error"
+  std::int64_t every = 1;      ///< steps between progress lines
+  std::string level = "info";  ///< "debug", "info", "warn", "error"
 };
 
 struct Config {
-  std::string run_dir;                   ///< where everything of a run goes
+  std::string run_dir;  ///< where everything of a run goes
   ModelConfig model;
   DataConfig data;
   OptimizerConfig optimizer;
