@@ -36,6 +36,8 @@ class LiveLine {
 
   /// Shows a status that was kept back, and moves to a fresh line.
   void finish();
+  /// The same with `last` in the status's place.
+  void finish(std::string_view last);
 
   bool on_terminal() const { return terminal_; }
 

@@ -17,8 +17,8 @@
 namespace osdn::report {
 
 struct ProgressOptions {
-  std::string label;       ///< what is being done
-  std::string unit;        ///< of the count: "B", " tokens"
+  std::string label{};     ///< what is being done
+  std::string unit{};      ///< of the count: "B", " tokens"
   std::int64_t total = 0;  ///< 0: not known
   Stream stream = Stream::kStdout;
   double terminal_interval_s = 0.1;  ///< between redraws on a terminal

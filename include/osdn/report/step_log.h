@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "osdn/core/file.h"
+
 namespace osdn::report {
 
 struct ValidationRecord {
@@ -34,7 +36,7 @@ struct StepRecord {
   bool skipped = false;           ///< the update was left out
   std::int64_t valid_labels = 0;  ///< of this step
   double time = 0;                ///< Unix time, seconds
-  std::optional<ValidationRecord> validation;
+  std::optional<ValidationRecord> validation{};
 };
 
 /// One line, without its LF. Non-finite numbers become null: JSON has no other
@@ -43,9 +45,9 @@ std::string to_json(const StepRecord& record);
 
 /// Every step once, in rising order. Should a file hold a step twice (put
 /// together by hand), the later line wins and steps past it that stand before
-/// it are dropped. A last line without LF is a write in progress and is left
-/// out. Throws Error (kBadInput) naming file and line for anything else that
-/// is not a record.
+/// it are dropped. A last line that is cut short is a write in progress and is
+/// left out. Throws Error (kBadInput) naming file and line for anything else
+/// that is not a record.
 std::vector<StepRecord> read_step_log(const std::filesystem::path& path);
 
 /// Where records go that a resume takes out of the log.
@@ -92,11 +94,9 @@ class StepLog {
  private:
   bool write_pending();
 
-  const std::filesystem::path path_;
   StepLogOpening opening_;
-  int fd_ = -1;
-  std::int64_t size_ = 0;  // bytes of whole records
-  std::int64_t last_step_;
+  File file_;
+  std::uint64_t size_ = 0;  // bytes of whole records
   std::string pending_;
   std::string problem_;
 };
