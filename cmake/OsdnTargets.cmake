@@ -17,7 +17,7 @@ function(osdn_add_area area)
   add_library(osdn_${area} STATIC ${sources})
   target_include_directories(osdn_${area} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
-  target_link_libraries(osdn_${area} PUBLIC osdn_flags)
+  target_link_libraries(osdn_${area} PUBLIC $<BUILD_INTERFACE:osdn_flags>)
   foreach(dep IN LISTS arg_DEPS)
     if(TARGET osdn_${dep})
       target_link_libraries(osdn_${area} PUBLIC osdn_${dep})
@@ -26,14 +26,7 @@ function(osdn_add_area area)
   target_link_libraries(osdn_${area} PRIVATE ${arg_LIBS})
   if(arg_TORCH)
     target_link_libraries(osdn_${area} PUBLIC LibTorch::cpu)
-    osdn_reuse_torch_pch(osdn_${area})
   endif()
-endfunction()
-
-# Gives a target the precompiled LibTorch header (built once, by osdn_torch_pch).
-function(osdn_reuse_torch_pch target)
-  target_link_libraries(${target} PRIVATE osdn_flags)
-  target_precompile_headers(${target} REUSE_FROM osdn_torch_pch)
 endfunction()
 
 # osdn_add_program(NAME DEPS area...): src/apps/<name>.cpp (dashes become
@@ -70,9 +63,6 @@ function(osdn_add_tests area)
     ${arg_LIBS} GTest::gmock GTest::gtest_main)
   if(TARGET osdn_${area})
     target_link_libraries(${area}_tests PRIVATE osdn_${area})
-  endif()
-  if(arg_TORCH)
-    osdn_reuse_torch_pch(${area}_tests)
   endif()
   set_target_properties(${area}_tests PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
