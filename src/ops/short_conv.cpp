@@ -1,0 +1,275 @@
+#include "osdn/ops/short_conv.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "osdn/core/error.h"
+#include "parallel_tasks.h"
+#include "tensor_check.h"
+
+namespace osdn::ops {
+namespace {
+
+constexpr const char* kName = "short_conv";
+constexpr std::int64_t kChannels = 64;  // of one task
+constexpr std::int64_t kMaxTaps = 8;
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+template <typename T>
+T sigmoid(T x) {
+  return T(1) / (T(1) + std::exp(-x));
+}
+
+/// One block of channels, all documents and tokens: sums over tokens stay in
+/// one thread, in order.
+template <typename T>
+struct ChannelBlock {
+  std::int64_t C, W, c0, width;
+  const T* x;
+  const T* weight;  // [C, W]
+  const T* state0;  // [N, C, W-1] or null
+  bool silu;
+
+  std::vector<T> taps = std::vector<T>(at(kMaxTaps * kChannels));
+  std::vector<T> start = std::vector<T>(at(kMaxTaps * kChannels));
+
+  void load_taps() {
+    for (std::int64_t j = 0; j < W; ++j) {
+      for (std::int64_t c = 0; c < width; ++c) {
+        taps[at(j * kChannels + c)] = weight[(c0 + c) * W + j];
+      }
+    }
+  }
+  /// Inputs before document n's first token: row j is token begin - (W-1) + j.
+  void load_start(std::int64_t n) {
+    for (std::int64_t j = 0; j < W - 1; ++j) {
+      for (std::int64_t c = 0; c < width; ++c) {
+        start[at(j * kChannels + c)] =
+            state0 ? state0[(n * C + c0 + c) * (W - 1) + j] : T(0);
+      }
+    }
+  }
+  const T* input(std::int64_t t, std::int64_t begin) const {
+    return t >= begin ? x + t * C + c0
+                      : start.data() + (t - begin + W - 1) * kChannels;
+  }
+  void convolve(std::int64_t t, std::int64_t begin, T* out) const {
+    std::fill(out, out + width, T(0));
+    for (std::int64_t j = 0; j < W; ++j) {
+      const T* in = input(t - W + 1 + j, begin);
+      const T* w = taps.data() + j * kChannels;
+      for (std::int64_t c = 0; c < width; ++c) out[c] += w[c] * in[c];
+    }
+  }
+};
+
+template <typename T>
+void forward_block(ChannelBlock<T>& block, const Documents& documents, T* y,
+                   T* state_T) {
+  const std::int64_t C = block.C, W = block.W;
+  block.load_taps();
+  for (std::int64_t n = 0; n < documents.count(); ++n) {
+    const std::int64_t begin = documents.begin(n), end = documents.end(n);
+    block.load_start(n);
+    for (std::int64_t t = begin; t < end; ++t) {
+      T* out = y + t * C + block.c0;
+      block.convolve(t, begin, out);
+      if (block.silu) {
+        for (std::int64_t c = 0; c < block.width; ++c) {
+          out[c] *= sigmoid(out[c]);
+        }
+      }
+    }
+    for (std::int64_t j = 0; j < W - 1; ++j) {
+      const T* in = block.input(end - (W - 1) + j, begin);
+      for (std::int64_t c = 0; c < block.width; ++c) {
+        state_T[(n * C + block.c0 + c) * (W - 1) + j] = in[c];
+      }
+    }
+  }
+}
+
+template <typename T>
+void backward_block(ChannelBlock<T>& block, const Documents& documents,
+                    const T* grad_y, const T* grad_state_T, T* grad_x,
+                    T* grad_weight, T* grad_state0) {
+  const std::int64_t C = block.C, W = block.W, width = block.width;
+  block.load_taps();
+  std::vector<T> grad_taps(at(W * kChannels), T(0));
+  std::vector<T> grad_start(at(W * kChannels));
+  std::vector<T> g(at(kChannels));
+  for (std::int64_t n = 0; n < documents.count(); ++n) {
+    const std::int64_t begin = documents.begin(n), end = documents.end(n);
+    block.load_start(n);
+    std::fill(grad_start.begin(), grad_start.end(), T(0));
+    const auto grad_input = [&](std::int64_t t) {
+      return t >= begin ? grad_x + t * C + block.c0
+                        : grad_start.data() + (t - begin + W - 1) * kChannels;
+    };
+    for (std::int64_t t = begin; t < end; ++t) {
+      T* to = grad_x + t * C + block.c0;
+      std::fill(to, to + width, T(0));
+    }
+    if (grad_state_T) {
+      for (std::int64_t j = 0; j < W - 1; ++j) {
+        T* to = grad_input(end - (W - 1) + j);
+        for (std::int64_t c = 0; c < width; ++c) {
+          to[c] += grad_state_T[(n * C + block.c0 + c) * (W - 1) + j];
+        }
+      }
+    }
+    for (std::int64_t t = begin; t < end; ++t) {
+      const T* upstream = grad_y + t * C + block.c0;
+      if (block.silu) {
+        block.convolve(t, begin, g.data());
+        for (std::int64_t c = 0; c < width; ++c) {
+          const T s = sigmoid(g[at(c)]);
+          g[at(c)] = upstream[c] * s * (T(1) + g[at(c)] * (T(1) - s));
+        }
+      } else {
+        std::copy(upstream, upstream + width, g.begin());
+      }
+      for (std::int64_t j = 0; j < W; ++j) {
+        const T* in = block.input(t - W + 1 + j, begin);
+        T* to = grad_input(t - W + 1 + j);
+        const T* w = block.taps.data() + j * kChannels;
+        T* dw = grad_taps.data() + j * kChannels;
+        for (std::int64_t c = 0; c < width; ++c) {
+          to[c] += w[c] * g[at(c)];
+          dw[c] += in[c] * g[at(c)];
+        }
+      }
+    }
+    if (grad_state0) {
+      for (std::int64_t j = 0; j < W - 1; ++j) {
+        for (std::int64_t c = 0; c < width; ++c) {
+          grad_state0[(n * C + block.c0 + c) * (W - 1) + j] =
+              grad_start[at(j * kChannels + c)];
+        }
+      }
+    }
+  }
+  for (std::int64_t j = 0; j < W; ++j) {
+    for (std::int64_t c = 0; c < width; ++c) {
+      grad_weight[(block.c0 + c) * W + j] = grad_taps[at(j * kChannels + c)];
+    }
+  }
+}
+
+void check_inputs(const ShortConvInputs& in, const Documents& documents) {
+  if (!in.x.defined() || in.x.dim() != 2 || !in.weight.defined() ||
+      in.weight.dim() != 3) {
+    throw Error("short_conv: x [T, C] and weight [C, 1, W] are needed");
+  }
+  check_cpu_float(kName, in.x);
+  const std::int64_t C = in.x.size(1);
+  const std::int64_t W = in.weight.size(2);
+  if (W < 1 || W > kMaxTaps) {
+    throw Error("short_conv: weight has " + std::to_string(W) +
+                " taps; 1 to " + std::to_string(kMaxTaps) + " are supported");
+  }
+  check_tensor(kName, "weight", in.weight, {C, 1, W}, in.x);
+  if (in.state0.defined()) {
+    check_tensor(kName, "state0", in.state0, {documents.count(), C, W - 1},
+                 in.x);
+  }
+  if (documents.tokens() != in.x.size(0)) {
+    throw Error("short_conv: cu_seqlens ends at " +
+                std::to_string(documents.tokens()) + ", x has " +
+                std::to_string(in.x.size(0)) + " tokens");
+  }
+}
+
+template <typename T, typename Run>
+void for_each_block(const ShortConvInputs& in, bool silu, const Run& run) {
+  const std::int64_t C = in.x.size(1);
+  parallel_tasks(
+      (C + kChannels - 1) / kChannels,
+      [&] {
+        return ChannelBlock<T>{C,
+                               in.weight.size(2),
+                               0,
+                               0,
+                               in.x.data_ptr<T>(),
+                               in.weight.data_ptr<T>(),
+                               data_or_null<T>(in.state0),
+                               silu};
+      },
+      [&](ChannelBlock<T>& block, std::int64_t task) {
+        block.c0 = task * kChannels;
+        block.width = std::min(kChannels, C - block.c0);
+        run(block);
+      });
+}
+
+class ShortConvFunction : public torch::autograd::Function<ShortConvFunction> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& x,
+                               const at::Tensor& weight,
+                               const at::Tensor& state0,
+                               const Documents& documents, bool silu) {
+    const ShortConvInputs in{x.contiguous(), weight.contiguous(),
+                             contiguous(state0)};
+    at::Tensor y = at::empty_like(in.x);
+    at::Tensor state_T = at::empty(
+        {documents.count(), x.size(1), weight.size(2) - 1}, in.x.options());
+    AT_DISPATCH_FLOATING_TYPES(y.scalar_type(), kName, [&] {
+      for_each_block<scalar_t>(in, silu, [&](ChannelBlock<scalar_t>& block) {
+        forward_block(block, documents, y.data_ptr<scalar_t>(),
+                      state_T.data_ptr<scalar_t>());
+      });
+    });
+    ctx->save_for_backward({in.x, in.weight, in.state0});
+    ctx->saved_data["cu_seqlens"] = documents.cu_seqlens();
+    ctx->saved_data["silu"] = silu;
+    return {y, state_T};
+  }
+
+  static variable_list backward(AutogradContext* ctx,
+                                const variable_list& grad_outputs) {
+    const variable_list saved = ctx->get_saved_variables();
+    const ShortConvInputs in{saved[0], saved[1], saved[2]};
+    const Documents documents(ctx->saved_data["cu_seqlens"].toIntVector());
+    const at::Tensor grad_y = grad_outputs[0].defined()
+                                  ? grad_outputs[0].contiguous()
+                                  : at::zeros_like(in.x);
+    const at::Tensor grad_state_T = contiguous(grad_outputs[1]);
+    at::Tensor grad_x = at::empty_like(in.x);
+    at::Tensor grad_weight = at::empty_like(in.weight);
+    at::Tensor grad_state0 =
+        in.state0.defined() ? at::empty_like(in.state0) : at::Tensor();
+    AT_DISPATCH_FLOATING_TYPES(in.x.scalar_type(), kName, [&] {
+      for_each_block<scalar_t>(
+          in, ctx->saved_data["silu"].toBool(),
+          [&](ChannelBlock<scalar_t>& block) {
+            backward_block(block, documents, grad_y.data_ptr<scalar_t>(),
+                           data_or_null<scalar_t>(grad_state_T),
+                           grad_x.data_ptr<scalar_t>(),
+                           grad_weight.data_ptr<scalar_t>(),
+                           data_or_null<scalar_t>(grad_state0));
+          });
+    });
+    return {grad_x, grad_weight, grad_state0, at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+ShortConvOutput short_conv(const ShortConvInputs& inputs,
+                           const Documents& documents, bool silu) {
+  check_inputs(inputs, documents);
+  const auto out = ShortConvFunction::apply(inputs.x, inputs.weight,
+                                            inputs.state0, documents, silu);
+  return {out[0], out[1]};
+}
+
+}  // namespace osdn::ops

@@ -1,0 +1,14 @@
+#include "small_gemm_table.h"
+
+#define OSDN_GEMM_TARGET avx512
+#if defined(__x86_64__)
+#define OSDN_GEMM_ROWS 8
+#pragma GCC push_options
+#pragma GCC target("arch=skylake-avx512,prefer-vector-width=512")
+#include "small_gemm_body.h"
+#pragma GCC pop_options
+#else
+namespace osdn::ops::avx512 {
+GemmTable table() { return baseline::table(); }
+}  // namespace osdn::ops::avx512
+#endif

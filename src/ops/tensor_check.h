@@ -1,0 +1,31 @@
+#pragma once
+// Checks that name the operator and the tensor.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace osdn::ops {
+
+/// Throws Error unless `tensor` has exactly `shape`, and `like`'s dtype and
+/// device. `op` and `name` go into the message.
+void check_tensor(const char* op, const char* name, const at::Tensor& tensor,
+                  const std::vector<std::int64_t>& shape,
+                  const at::Tensor& like);
+
+/// Throws Error unless the tensor is a float or double tensor on the CPU: the
+/// types that the CPU operators are built for.
+void check_cpu_float(const char* op, const at::Tensor& tensor);
+
+/// Data pointer of a contiguous tensor, null for an undefined one.
+template <typename T>
+T* data_or_null(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.data_ptr<T>() : nullptr;
+}
+
+/// The tensor itself or its contiguous copy; undefined stays undefined.
+at::Tensor contiguous(const at::Tensor& tensor);
+
+}  // namespace osdn::ops
