@@ -1,0 +1,84 @@
+#pragma once
+// The linear-attention layers: DeltaNet, Gated DeltaNet and Kimi Delta
+// Attention, each plain, online-scaled (OSDN) or with adaptive preconditioner
+// forgetting (APF). layers.md 2 to 6 gives the order of the steps.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "osdn/config/config.h"
+#include "osdn/layers/parameter_source.h"
+#include "osdn/ops/documents.h"
+#include "osdn/ops/preconditioner.h"
+
+namespace osdn::layers {
+
+/// What a layer carries across a cut of its documents; undefined tensors stand
+/// for the start of a document.
+struct AttentionState {
+  at::Tensor state;   ///< S [N, HV, K, V]
+  at::Tensor d;       ///< [N, HV, K], with a preconditioner
+  at::Tensor conv_q;  ///< [N, H K, W-1]
+  at::Tensor conv_k;  ///< [N, H K, W-1]
+  at::Tensor conv_v;  ///< [N, HV V, W-1]
+};
+
+/// What the preconditioner's recurrence sees in one layer.
+struct AttentionTrace {
+  std::int64_t layer;
+  const ops::Documents& documents;
+  at::Tensor k;     ///< [T, H, K] before the norm that the operator fuses
+  at::Tensor beta;  ///< [T, HV]
+  at::Tensor r;     ///< [T, HV] or undefined
+  at::Tensor d0;    ///< [HV, K] or [N, HV, K]; undefined without OSDN
+  ops::PreconditionerOptions options;
+};
+
+class AttentionObserver {
+ public:
+  virtual ~AttentionObserver() = default;
+  virtual void on_attention(const AttentionTrace& trace) = 0;
+};
+
+/// The parameters of one layer; undefined where the kind has none.
+struct AttentionWeights {
+  at::Tensor q_proj, k_proj, v_proj, b_proj, o_proj;
+  at::Tensor q_conv, k_conv, v_conv;
+  at::Tensor g_proj;                              // DeltaNet, GDN
+  at::Tensor g_proj_down, g_proj_up, g_proj_bias; // KDA
+  at::Tensor a_proj, f_proj_down, f_proj_up;      // decay: GDN; KDA
+  at::Tensor A_log, dt_bias;
+  at::Tensor o_norm;
+  at::Tensor d0, r_proj, r_bias;                  // OSDN, APF
+};
+
+class Attention {
+ public:
+  /// Takes its weights by name ("model.layers.N.attn....") from the source.
+  Attention(const config::ModelConfig& config, std::int64_t layer,
+            const ParameterSource& parameters);
+
+  /// x [T, h], normalised by the block -> [T, h].
+  at::Tensor forward(const at::Tensor& x, const ops::Documents& documents,
+                     AttentionState* state, AttentionObserver* observer) const;
+
+ private:
+  at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight,
+                      const ops::Documents& documents, bool silu,
+                      at::Tensor* state) const;
+  at::Tensor decay(const at::Tensor& x) const;
+  at::Tensor write_strength(const at::Tensor& x) const;
+  at::Tensor retention(const at::Tensor& x, const at::Tensor& g) const;
+  at::Tensor gated_output(const at::Tensor& o, const at::Tensor& x) const;
+
+  config::ModelConfig config_;
+  std::int64_t layer_;
+  std::int64_t H_, HV_, K_, V_;
+  ops::PreconditionerOptions preconditioner_;
+  bool l2_norm_;  ///< fused in the operators; otherwise done before them
+  AttentionWeights w_;
+};
+
+}  // namespace osdn::layers

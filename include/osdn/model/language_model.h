@@ -1,0 +1,88 @@
+#pragma once
+// The whole model, layers.md 1: embedding, blocks of norm, attention, norm,
+// SwiGLU, a final norm and the head with its loss. Built from
+// arch::parameter_table, so its parameters are that table's, in its order.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "osdn/arch/parameter_table.h"
+#include "osdn/config/config.h"
+#include "osdn/core/tensor_view.h"
+#include "osdn/layers/attention.h"
+#include "osdn/ops/documents.h"
+#include "osdn/ops/linear_cross_entropy.h"
+
+namespace osdn::model {
+
+/// One parameter: what the table says of it, and its values.
+struct ModelParameter {
+  arch::Parameter info;
+  at::Tensor tensor;  ///< leaf, requires grad
+};
+
+/// Packed tokens. tokens and labels are int64 [T] on the model's device;
+/// labels hold ops::kNoLabel where nothing is predicted.
+struct Batch {
+  at::Tensor tokens;
+  at::Tensor labels;
+  ops::Documents documents;
+};
+
+/// What a model carries from one piece of its documents to the next, one entry
+/// a layer, documents in the order of the Batch.
+struct ModelState {
+  std::vector<layers::AttentionState> layers;
+};
+
+class LanguageModel {
+ public:
+  /// Parameters are allocated and zero; call initialise or load_weights.
+  LanguageModel(const config::ModelConfig& config, at::ScalarType dtype,
+                at::Device device);
+  ~LanguageModel();
+  LanguageModel(LanguageModel&&) noexcept;
+  LanguageModel& operator=(LanguageModel&&) noexcept;
+
+  /// First values of layers.md 1, 4, 5, 6. Each parameter draws from a stream
+  /// of its own, given by (seed, name): the same whatever the other parameters.
+  void initialise(std::uint64_t seed);
+
+  const config::ModelConfig& config() const;
+  at::ScalarType dtype() const;
+  at::Device device() const;
+
+  /// In table order; the tensors are the model's own.
+  const std::vector<ModelParameter>& parameters() const;
+  /// Views of the parameters for checkpoint code; valid while the model lives.
+  std::vector<TensorView> parameter_views() const;
+
+  /// Final-norm output [T, h]. With a state, every document continues from it
+  /// and it is replaced by the state after the last token; an empty one
+  /// (`layers` of size 0) starts the documents and is filled.
+  at::Tensor hidden(const at::Tensor& tokens, const ops::Documents& documents,
+                    ModelState* state = nullptr) const;
+
+  /// Sum of token losses, a differentiable float64 scalar.
+  at::Tensor loss_sum(const Batch& batch) const;
+  /// Per-token log-likelihoods of the labels, without gradient.
+  ops::TokenScores token_scores(const Batch& batch,
+                                ModelState* state = nullptr) const;
+  /// [T, vocab], for short inputs.
+  at::Tensor logits(const at::Tensor& tokens, const ops::Documents& documents,
+                    ModelState* state = nullptr) const;
+
+  /// Sees what each attention layer computed in the next forward passes, for
+  /// diagnostics (q_geo); null to stop.
+  void observe(layers::AttentionObserver* observer);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace osdn::model
