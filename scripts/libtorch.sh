@@ -1,5 +1,5 @@
 # Finds or fetches LibTorch; part of setup.sh, which sets deps, cache,
-# want_gpu and libtorch_source. Leaves the folder in $libtorch.
+# want_gpu, want_packages and libtorch_source. Leaves the folder in $libtorch.
 # shellcheck shell=bash disable=SC2034,SC2154
 
 libtorch_series=2.11
@@ -74,8 +74,8 @@ EOF
 from_archive() {
   local kind=cpu url name
   [[ $want_gpu == no ]] || kind=cu130
-  name="libtorch-shared-with-deps-2.11.0%2B$kind.zip"
-  url="$archive_base/$kind/$name"
+  name="libtorch-shared-with-deps-2.11.0+$kind.zip"
+  url="$archive_base/$kind/${name/+/%2B}"
   if unpacked_holds "archive $kind"; then
     libtorch=$deps/libtorch/libtorch libtorch_origin="the official archive"
     return 0
@@ -167,7 +167,10 @@ fetch_wheel() {
     say "cached $(basename "$file") is damaged or another build; fetching it again"
     rm -f "$file"
   done
-  python3 -m pip --version >/dev/null 2>&1 || ensure_packages python3-pip
+  if ! python3 -m pip --version >/dev/null 2>&1; then
+    [[ $want_packages == yes ]] || die "fetching $package needs python3-pip, which is not installed"
+    ensure_packages python3-pip
+  fi
   say "fetching $package"
   folder=$cache/partial
   rm -rf "$folder"
@@ -176,8 +179,7 @@ fetch_wheel() {
   if ! python3 -m pip download --quiet --no-cache-dir --require-hashes \
     "${pip_target[@]}" --dest "$folder" -r "$folder/requirements.txt" \
     >"$folder/log" 2>&1; then
-    die "pip could not fetch $package:" \
-      "$(grep -E 'ERROR|Error' "$folder/log" | tail -n 1) (no network? whole output: $folder/log)"
+    die "pip could not fetch $package: $(pip_cause "$folder/log") (whole output: $folder/log)"
   fi
   file=$(find "$folder" -name '*.whl')
   [[ $(sha256_of "$file") == "$sha256" ]] ||
@@ -185,6 +187,18 @@ fetch_wheel() {
   fetched=$cache/$(basename "$file")
   mv "$file" "$fetched"
   rm -rf "$folder"
+}
+
+# The line of pip's output that says most: pip reports a dead network and a bad
+# certificate as "no matching distribution" in its last lines.
+pip_cause() {
+  local cause
+  cause=$(grep -oE 'CERTIFICATE_VERIFY_FAILED|name resolution|Name or service not known|Connection refused|Network is unreachable|timed out|No space left on device|HASHES FROM THE REQUIREMENTS FILE' "$1" | head -n 1)
+  case "$cause" in
+    "") grep -E 'ERROR' "$1" | tail -n 1 ;;
+    HASHES*) echo "what the index serves has another SHA-256 than scripts/libtorch.lock names" ;;
+    *) echo "no connection to the package index, $cause" ;;
+  esac
 }
 
 # ---- unpacking: aside first, then renamed, then stamped ------------------------
