@@ -1,0 +1,273 @@
+#pragma once
+// What the two directions of the preconditioner must compute alike, bit for
+// bit: norms, step sizes and the step of d. All arithmetic that decides a clip
+// mask uses explicit roundings, so contraction cannot move a mask.
+//
+// A lane owns Width consecutive channels. A block is 16 tokens; its rows lie
+// in shared memory, each lane writes and reads its own channels only, so the
+// rows need no barrier.
+
+#include <cstdint>
+
+#include "kernels/common/reduce.cuh"
+#include "kernels/common/vector_io.cuh"
+#include "kernels/preconditioner/preconditioner.cuh"
+
+namespace osdn::kernels::precond {
+
+inline constexpr int kBlock = static_cast<int>(kPreconditionerInterval);
+/// Few CTAs, so that other kernels keep most multiprocessors: three warps a
+/// scheduler forward; backward two, for the registers' sake.
+inline constexpr int kMaxWarpsFwd = 12;
+inline constexpr int kMaxWarpsBwd = 8;
+/// What one CTA of sm_90 can be given, less room for the system.
+inline constexpr std::int64_t kSharedBudget = 224 * 1024;
+
+/// One (document, value head).
+struct Chain {
+  std::int64_t document, value_head, begin, length;
+};
+
+__device__ __forceinline__ Chain chain_at(std::int64_t index,
+                                          const PreconditionerShape& shape,
+                                          const std::int64_t* cu_seqlens) {
+  Chain chain;
+  chain.document = index / shape.value_heads;
+  chain.value_head = index % shape.value_heads;
+  chain.begin = cu_seqlens[chain.document];
+  chain.length = cu_seqlens[chain.document + 1] - chain.begin;
+  return chain;
+}
+
+/// First row of a document in d_checkpoint: the floor leaves each document
+/// ceil(length / 16) rows of its own.
+__device__ __forceinline__ std::int64_t checkpoint_row(const Chain& chain) {
+  return chain.begin / kBlock + chain.document;
+}
+
+template <int Bytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from,
+                                           bool valid) {
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const int size = valid ? Bytes : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address),
+               "l"(from), "n"(Bytes), "r"(size)
+               : "memory");
+}
+__device__ __forceinline__ void copy_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+__device__ __forceinline__ void copy_wait_all() {
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+
+/// Starts the copy of a block's rows of this lane's channels into `slots` (row
+/// stride 32 * Width elements). Channels past key_width and rows past `rows`
+/// become zero: a row of zeros is a step that changes nothing, since its
+/// update is zero and d lies inside the box after any earlier row.
+template <typename T, int Width, bool Packed>
+__device__ __forceinline__ void stage_rows(T* slots, const T* from,
+                                           std::int64_t row_stride, int rows,
+                                           int channel, int key_width) {
+  constexpr int kBytes = Width * static_cast<int>(sizeof(T));
+  constexpr int kPiece = kBytes < 16 ? kBytes : 16;
+#pragma unroll 4
+  for (int row = 0; row < kBlock; ++row) {
+    T* to = slots + row * 32 * Width;
+    if constexpr (Packed) {
+      const bool valid = row < rows && channel < key_width;
+      const T* source = valid ? from + row * row_stride + channel : from;
+#pragma unroll
+      for (int piece = 0; piece < kBytes / kPiece; ++piece) {
+        copy_async<kPiece>(
+            reinterpret_cast<char*>(to) + piece * kPiece,
+            reinterpret_cast<const char*>(source) + piece * kPiece, valid);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < Width; ++i) {
+        to[i] = row < rows && channel + i < key_width
+                    ? from[row * row_stride + channel + i]
+                    : from_float<T>(0.0f);
+      }
+    }
+  }
+}
+
+/// Load and store of a lane's channels of an fp32 or T row in global memory.
+template <int Width, bool Packed, typename T>
+__device__ __forceinline__ void load_channels(const T* row, int channel,
+                                              int key_width,
+                                              float (&to)[Width]) {
+  if constexpr (Packed) {
+    if (channel < key_width) {
+      load_floats<Width>(row + channel, to);
+    } else {
+#pragma unroll
+      for (int i = 0; i < Width; ++i) to[i] = 0.0f;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < Width; ++i) {
+      to[i] = channel + i < key_width ? to_float(row[channel + i]) : 0.0f;
+    }
+  }
+}
+template <int Width, bool Packed, typename T>
+__device__ __forceinline__ void store_channels(T* row, int channel,
+                                               int key_width,
+                                               const float (&from)[Width]) {
+  if constexpr (Packed) {
+    if (channel < key_width) store_floats<Width>(row + channel, from);
+  } else {
+#pragma unroll
+    for (int i = 0; i < Width; ++i) {
+      if (channel + i < key_width) row[channel + i] = from_float<T>(from[i]);
+    }
+  }
+}
+
+/// One level of block_token_sums: half of the tokens go to the other half of
+/// the lanes. A recursion, so that x stays in registers.
+template <int Tokens>
+__device__ __forceinline__ void halve_tokens(float (&x)[kBlock], int lane) {
+  constexpr int kKept = Tokens / 2;
+  const bool upper = (lane & Tokens) != 0;
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    const float keep = upper ? x[i + kKept] : x[i];
+    const float give = upper ? x[i] : x[i + kKept];
+    x[i] = __fadd_rn(keep, __shfl_xor_sync(kFullWarp, give, Tokens));
+  }
+  if constexpr (kKept > 1) halve_tokens<kKept>(x, lane);
+}
+
+/// Sums 16 values over the warp, one value a token; lane l gets the sum of
+/// token l / 2. The tree is the same for every token. 16 shuffles, not 80.
+__device__ __forceinline__ float block_token_sums(float (&x)[kBlock],
+                                                  int lane) {
+  halve_tokens<kBlock>(x, lane);
+  return __fadd_rn(x[0], __shfl_xor_sync(kFullWarp, x[0], 1));
+}
+
+/// What one token's step needs besides its key; equal in all lanes.
+struct TokenScalars {
+  float k_scale;    ///< 1 / sqrt(|k|^2 + 1e-6), or 1
+  float rate;       ///< eta beta / n
+  float rate_beta;  ///< rate * beta
+  float r;
+};
+
+/// Scalars of a token from the sum of its squared raw channels. `energy_slope`
+/// is dn / d(energy) / n: what the norm adds to the key's gradient.
+__device__ __forceinline__ TokenScalars token_scalars(
+    const PreconditionerShape& shape, float sum_squares, float beta, float r,
+    float* inverse_n = nullptr, float* energy_slope = nullptr) {
+  TokenScalars token;
+  token.k_scale =
+      shape.l2_norm ? __frsqrt_rn(__fadd_rn(sum_squares, 1e-6f)) : 1.0f;
+  const float energy =
+      __fmul_rn(sum_squares, __fmul_rn(token.k_scale, token.k_scale));
+  float n = 1.0f;
+  bool depends = false;
+  if (shape.energy == KeyEnergy::kFloor) {
+    depends = energy > 1e-6f;
+    n = energy < 1e-6f ? 1e-6f : energy;
+  } else if (shape.energy == KeyEnergy::kAdd) {
+    depends = true;
+    n = __fadd_rn(energy, 1e-5f);
+  }
+  if (!shape.beta_aware) beta = 1.0f;
+  token.rate = __fdiv_rn(__fmul_rn(shape.eta, beta), n);
+  token.rate_beta = __fmul_rn(token.rate, beta);
+  token.r = r;
+  if (inverse_n != nullptr) *inverse_n = __fdiv_rn(1.0f, n);
+  if (energy_slope != nullptr) {
+    *energy_slope = depends ? __fdiv_rn(1.0f, n) : 0.0f;
+  }
+  return token;
+}
+
+/// a_t = eta beta (1 - beta s) / n.
+__device__ __forceinline__ float step_size(float rate, float rate_beta,
+                                           float s) {
+  return __fmaf_rn(-rate_beta, s, rate);
+}
+
+__device__ __forceinline__ float squared(float k, float k_scale) {
+  const float kh = __fmul_rn(k, k_scale);
+  return __fmul_rn(kh, kh);
+}
+
+/// d before the clip.
+__device__ __forceinline__ float stepped(float d, float r, float a,
+                                         float k_sq) {
+  return __fmaf_rn(a, k_sq, __fmul_rn(r, d));
+}
+
+/// fminf and fmaxf would turn a NaN into a bound.
+__device__ __forceinline__ float clip(float x, float lo, float hi) {
+  asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(lo));
+  asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(hi));
+  return x;
+}
+
+/// Reason why a shape is refused by both directions, or null.
+inline const char* shape_unsupported(const PreconditionerShape& shape) {
+  if (shape.tokens < 0 || shape.documents < 0) {
+    return "tokens and documents must not be negative";
+  }
+  if (shape.key_heads < 1 || shape.value_heads < 1 ||
+      shape.value_heads % shape.key_heads != 0) {
+    return "value_heads must be a positive multiple of key_heads";
+  }
+  if (shape.key_width < 1 || shape.key_width > 256) {
+    return "key_width must be 1 to 256";
+  }
+  if (shape.k_row_stride != 0 &&
+      shape.k_row_stride < shape.key_heads * shape.key_width) {
+    return "k_row_stride must be 0 or at least key_heads * key_width";
+  }
+  if (!(shape.box_lo <= shape.box_hi)) {
+    return "box_lo must not be above box_hi";
+  }
+  return nullptr;
+}
+
+inline std::int64_t k_row_stride(const PreconditionerShape& shape) {
+  return shape.k_row_stride != 0 ? shape.k_row_stride
+                                 : shape.key_heads * shape.key_width;
+}
+
+/// Calls run(integral_constant<Width>, bool_constant<Packed>) with the
+/// narrowest lane that holds K; rows that cannot be read in packs use the
+/// widest, element by element.
+template <typename Run>
+void with_lane_width(std::int64_t key_width, bool packs_fit, Run&& run) {
+  const int width = key_width <= 64 ? 2 : key_width <= 128 ? 4 : 8;
+  if (!packs_fit || key_width % width != 0) {
+    run(std::integral_constant<int, 8>{}, std::false_type{});
+  } else if (width == 2) {
+    run(std::integral_constant<int, 2>{}, std::true_type{});
+  } else if (width == 4) {
+    run(std::integral_constant<int, 4>{}, std::true_type{});
+  } else {
+    run(std::integral_constant<int, 8>{}, std::true_type{});
+  }
+}
+
+/// Bytes of a lane's pack that pointers and strides must be multiples of.
+inline std::uintptr_t lane_pack_bytes(std::int64_t key_width,
+                                      std::int64_t element_bytes) {
+  const std::int64_t width = key_width <= 64 ? 2 : key_width <= 128 ? 4 : 8;
+  const std::int64_t bytes = width * element_bytes;
+  return static_cast<std::uintptr_t>(bytes < 16 ? bytes : 16);
+}
+
+/// Warps that fit a CTA when each needs `per_warp` bytes of shared memory.
+inline int warps_per_block(std::int64_t per_warp, int limit) {
+  const std::int64_t fit = kSharedBudget / per_warp;
+  return static_cast<int>(fit < limit ? fit : limit);
+}
+
+}  // namespace osdn::kernels::precond
