@@ -1,0 +1,19 @@
+#pragma once
+// What `osdn-train --dry-run` prints.
+
+#include <cstdint>
+#include <string>
+
+#include "osdn/config/config.h"
+
+namespace osdn::arch {
+
+/// The resolved configuration, exact parameter counts, decay groups, memory
+/// and arithmetic, tokens a step and the learning rate at sample steps. Reads
+/// and writes no file and needs no data. `config` must be valid.
+std::string dry_run_report(const config::Config& config);
+
+/// 374583488 -> "374,583,488".
+std::string with_separators(std::int64_t number);
+
+}  // namespace osdn::arch

@@ -1,0 +1,74 @@
+#pragma once
+// What a model costs, from its configuration alone: memory of a training step
+// and arithmetic per token. Counts of parameters are exact; these are not.
+
+#include <cstdint>
+#include <string>
+
+#include "osdn/config/config.h"
+
+namespace osdn::arch {
+
+/// Precision of the computation.
+enum class Compute { kF32, kF64, kBF16 };
+std::string name_of(Compute compute);  ///< "fp32", "fp64", "bf16"
+
+/// Bytes on the device that trains. With P parameters of which P_32 stay in
+/// fp32 (layers.md 1), b bytes a computed number (4, 8, 2) and m bytes a master
+/// number (4, 8, 4):
+///
+///   weights     m P, and 2 (P - P_32) for bf16's compute copies
+///   gradients   m P
+///   optimizer   2 m P             AdamW's two moments
+///   activations T (L A + 2 h) b   kept for the backward pass, T tokens
+///             + T L F m           kept in the masters' precision
+///
+/// per token and layer, with the letters of layers.md,
+///   A = 4 h                       two norms, input and output
+///     + 4 (2 kd + vd)             projected, convolved, activated, normalised
+///     + HV K                      the write key, with a preconditioner
+///     + vd (2, or 4 gated)        output, normed output, gate and its product
+///     + 4 i                       SwiGLU
+///   F = HV                        beta
+///     + HV (GDN) or HV K (KDA)    decay
+///     + HV K, and HV for APF      d, r
+///     + HV K V / 64               a state every 64 tokens
+///
+/// Attention and SwiGLU scratch, logits by chunks and the allocator's rounding
+/// come on top.
+struct Memory {
+  double weights = 0;
+  double gradients = 0;
+  double optimizer = 0;
+  double activations = 0;
+
+  double total() const { return weights + gradients + optimizer + activations; }
+};
+Memory estimate_memory(const config::ModelConfig& model, Compute compute,
+                       std::int64_t tokens);
+
+/// Floating-point operations of a token, forward and backward, a multiplication
+/// and an addition being two. The backward costs twice the forward:
+///
+///   3 (2 M + L (6 HV K V + HV K V gated + 2 W (2 kd + vd) + 8 HV K
+///   preconditioned))
+///
+/// M: weights that multiply (every matrix and the head, not the embedding's
+/// rows). 6 HV K V: the recurrence as it is defined, one read, one write, one
+/// output; chunk forms do more, which does not count as useful work. Hence a
+/// utilisation from this figure never exceeds what was really done.
+struct Flops {
+  double matrices = 0;    ///< 6 M
+  double recurrence = 0;  ///< delta rule and decay
+  double convolution = 0;
+  double preconditioner = 0;
+
+  double total() const {
+    return matrices + recurrence + convolution + preconditioner;
+  }
+};
+Flops flops_per_token(const config::ModelConfig& model);
+/// The formula above in one line, for logs.
+std::string flops_formula();
+
+}  // namespace osdn::arch

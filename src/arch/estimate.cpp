@@ -1,0 +1,142 @@
+#include "osdn/arch/estimate.h"
+
+#include "osdn/arch/parameter_table.h"
+
+namespace osdn::arch {
+
+namespace {
+
+using config::LayerKind;
+using config::ModelConfig;
+using config::Retention;
+
+constexpr double kChunk = 64;  // tokens between two states that are kept
+
+// The widths of layers.md as floating-point numbers: products of them are
+// compared with memory sizes, not counted.
+struct Widths {
+  explicit Widths(const ModelConfig& model)
+      : h(static_cast<double>(model.hidden_size)),
+        layers(static_cast<double>(model.num_layers)),
+        hv(static_cast<double>(model.value_heads())),
+        k(static_cast<double>(model.key_width())),
+        v(static_cast<double>(model.value_width())),
+        kd(static_cast<double>(model.num_heads) * k),
+        vd(hv * v),
+        i(static_cast<double>(model.mlp_width())) {}
+
+  double h;
+  double layers;
+  double hv;
+  double k;
+  double v;
+  double kd;
+  double vd;
+  double i;
+};
+
+bool has_retention_gate(const ModelConfig& model) {
+  return model.preconditioner.enabled &&
+         model.preconditioner.retention == Retention::kDataDependent;
+}
+
+// A and F of the formula in the header.
+double computed_per_token(const ModelConfig& model, const Widths& w) {
+  return 4 * w.h + 4 * (2 * w.kd + w.vd) +
+         (model.preconditioner.enabled ? w.hv * w.k : 0) +
+         w.vd * (model.output_gate() ? 4 : 2) + 4 * w.i;
+}
+
+double masters_per_token(const ModelConfig& model, const Widths& w) {
+  double kept = w.hv + w.hv * w.k * w.v / kChunk;
+  if (model.layer == LayerKind::kGdn) {
+    kept += w.hv;
+  } else if (model.layer == LayerKind::kKda) {
+    kept += w.hv * w.k;
+  }
+  if (model.preconditioner.enabled) {
+    kept += w.hv * w.k;
+  }
+  if (has_retention_gate(model)) {
+    kept += w.hv;
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::string name_of(Compute compute) {
+  switch (compute) {
+    case Compute::kF32:
+      return "fp32";
+    case Compute::kF64:
+      return "fp64";
+    case Compute::kBF16:
+      return "bf16";
+  }
+  return "";
+}
+
+Memory estimate_memory(const ModelConfig& model, Compute compute,
+                       std::int64_t tokens) {
+  double parameters = 0;
+  double fp32_parameters = 0;
+  for (const Parameter& parameter : parameter_table(model)) {
+    const auto count = static_cast<double>(parameter.numel());
+    parameters += count;
+    fp32_parameters += parameter.keep_fp32 ? count : 0;
+  }
+  const double master = compute == Compute::kF64 ? 8 : 4;
+  const double computed = compute == Compute::kBF16 ? 2 : master;
+  const Widths w(model);
+
+  Memory memory;
+  memory.weights = master * parameters;
+  if (compute == Compute::kBF16) {
+    memory.weights += 2 * (parameters - fp32_parameters);
+  }
+  memory.gradients = master * parameters;
+  memory.optimizer = 2 * master * parameters;
+  memory.activations =
+      static_cast<double>(tokens) *
+      ((w.layers * computed_per_token(model, w) + 2 * w.h) * computed +
+       w.layers * masters_per_token(model, w) * master);
+  return memory;
+}
+
+Flops flops_per_token(const ModelConfig& model) {
+  double matrices = 0;
+  for (const Parameter& parameter : parameter_table(model)) {
+    const bool multiplies = parameter.shape.size() == 2 &&
+                            parameter.part != Part::kEmbedding &&
+                            !parameter.name.ends_with("initial_scale");
+    // A tied head is the embedding, used a second time as a matrix.
+    const bool tied_head =
+        parameter.part == Part::kEmbedding && model.tie_word_embeddings;
+    if (multiplies || tied_head) {
+      matrices += static_cast<double>(parameter.numel());
+    }
+  }
+  const Widths w(model);
+  const bool decays = model.layer != LayerKind::kDeltaNet;
+
+  Flops flops;
+  flops.matrices = 6 * matrices;
+  flops.recurrence = 3 * w.layers * (decays ? 7 : 6) * w.hv * w.k * w.v;
+  if (model.use_short_conv) {
+    flops.convolution = 3 * w.layers * 2 *
+                        static_cast<double>(model.conv_size) *
+                        (2 * w.kd + w.vd);
+  }
+  if (model.preconditioner.enabled) {
+    flops.preconditioner = 3 * w.layers * 8 * w.hv * w.k;
+  }
+  return flops;
+}
+
+std::string flops_formula() {
+  return "3 (2 M + L (6 HV K V + HV K V if gated + 2 W (2 kd + vd) + 8 HV K if "
+         "preconditioned)), M = weights of matrices and head";
+}
+
+}  // namespace osdn::arch

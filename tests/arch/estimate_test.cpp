@@ -1,0 +1,129 @@
+#include "osdn/arch/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include "osdn/arch/parameter_table.h"
+
+namespace osdn::arch {
+namespace {
+
+using config::LayerKind;
+using config::ModelConfig;
+using config::Retention;
+
+ModelConfig small(LayerKind layer) {
+  ModelConfig model;
+  model.layer = layer;
+  model.vocab_size = 50;
+  model.hidden_size = 32;
+  model.num_layers = 3;
+  model.num_heads = 2;
+  if (layer != LayerKind::kDeltaNet) {
+    model.head_dim = 16;
+    model.num_v_heads = 4;
+  }
+  model.intermediate_size = 40;
+  return model;
+}
+
+TEST(Estimate, O2_flops_by_hand) {
+  const Flops flops = flops_per_token(small(LayerKind::kDeltaNet));
+  // q, k, v, o: 4 x 32 x 32; beta 2 x 32; SwiGLU 3 x 32 x 40; head 50 x 32.
+  EXPECT_DOUBLE_EQ(flops.matrices,
+                   6.0 * (3 * (4 * 1024 + 64 + 3 * 1280) + 1600));
+  EXPECT_DOUBLE_EQ(flops.recurrence, 3.0 * 3 * 6 * 2 * 16 * 16);
+  EXPECT_DOUBLE_EQ(flops.convolution, 3.0 * 3 * 2 * 4 * (3 * 32));
+  EXPECT_EQ(flops.preconditioner, 0);
+}
+
+TEST(Estimate, O2_flops_of_gated_and_preconditioned_layers) {
+  ModelConfig gdn = small(LayerKind::kGdn);
+  EXPECT_DOUBLE_EQ(flops_per_token(gdn).recurrence, 3.0 * 3 * 7 * 4 * 16 * 32);
+  gdn.preconditioner.enabled = true;
+  EXPECT_DOUBLE_EQ(flops_per_token(gdn).preconditioner, 3.0 * 3 * 8 * 4 * 16);
+  // The retention gate is a matrix; d0 multiplies nothing.
+  const double plain = flops_per_token(gdn).matrices;
+  gdn.preconditioner.retention = Retention::kDataDependent;
+  EXPECT_DOUBLE_EQ(flops_per_token(gdn).matrices - plain, 6.0 * 3 * 4 * 32);
+  EXPECT_DOUBLE_EQ(flops_per_token(small(LayerKind::kKda)).recurrence,
+                   3.0 * 3 * 7 * 4 * 16 * 16);
+}
+
+TEST(Estimate, O2_a_tied_head_still_multiplies) {
+  ModelConfig model = small(LayerKind::kDeltaNet);
+  const double untied = flops_per_token(model).matrices;
+  model.tie_word_embeddings = true;
+  EXPECT_DOUBLE_EQ(flops_per_token(model).matrices, untied);
+}
+
+TEST(Estimate, O2_published_model_is_near_six_flops_a_weight) {
+  const ModelConfig model;  // DeltaNet 340M
+  const double weights = 374362112.0 - 32000.0 * 1024;
+  const double ratio = flops_per_token(model).total() / (6 * weights);
+  EXPECT_GT(ratio, 1.0);
+  EXPECT_LT(ratio, 1.05);
+}
+
+TEST(Estimate, memory_of_parameters_is_exact) {
+  const ModelConfig model = small(LayerKind::kKda);
+  const auto table = parameter_table(model);
+  const auto all = static_cast<double>(count_parameters(table).total);
+  double fp32 = 0;
+  for (const Parameter& parameter : table) {
+    fp32 += parameter.keep_fp32 ? static_cast<double>(parameter.numel()) : 0;
+  }
+  const Memory single = estimate_memory(model, Compute::kF32, 64);
+  EXPECT_EQ(single.weights, 4 * all);
+  EXPECT_EQ(single.gradients, 4 * all);
+  EXPECT_EQ(single.optimizer, 8 * all);
+  const Memory half = estimate_memory(model, Compute::kBF16, 64);
+  EXPECT_EQ(half.weights, 4 * all + 2 * (all - fp32));
+  EXPECT_EQ(half.optimizer, 8 * all);
+  const Memory twice = estimate_memory(model, Compute::kF64, 64);
+  EXPECT_EQ(twice.weights, 8 * all);
+  EXPECT_EQ(twice.total(), twice.weights + twice.gradients + twice.optimizer +
+                               twice.activations);
+}
+
+TEST(Estimate, activations_follow_the_formula) {
+  ModelConfig model = small(LayerKind::kDeltaNet);
+  const double computed = 4 * 32 + 4 * (3 * 32) + 2 * 32 + 4 * 40;
+  const double kept = 2 + 2 * 16 * 16 / 64.0;
+  EXPECT_DOUBLE_EQ(estimate_memory(model, Compute::kF32, 100).activations,
+                   100 * ((3 * computed + 2 * 32) * 4 + 3 * kept * 4));
+  EXPECT_DOUBLE_EQ(estimate_memory(model, Compute::kBF16, 100).activations,
+                   100 * ((3 * computed + 2 * 32) * 2 + 3 * kept * 4));
+  // The preconditioner: write key, d, and r with a gate of its own.
+  const double plain = estimate_memory(model, Compute::kF32, 1).activations;
+  model.preconditioner.enabled = true;
+  const double osdn = estimate_memory(model, Compute::kF32, 1).activations;
+  EXPECT_DOUBLE_EQ(osdn - plain, 3 * 2 * 32 * 4);
+  model.preconditioner.retention = Retention::kDataDependent;
+  EXPECT_DOUBLE_EQ(estimate_memory(model, Compute::kF32, 1).activations - osdn,
+                   3 * 2 * 4);
+}
+
+TEST(Estimate, activations_of_the_gates) {
+  const auto per_token = [](const ModelConfig& model) {
+    return estimate_memory(model, Compute::kF32, 1).activations;
+  };
+  ModelConfig gated = small(LayerKind::kDeltaNet);
+  const double plain = per_token(gated);
+  gated.use_gate = true;
+  EXPECT_DOUBLE_EQ(per_token(gated) - plain, 3 * 2 * 32 * 4);
+  // KDA's decay is per channel, GDN's per head; their other terms are equal
+  // here, apart from the wider value heads of GDN.
+  ModelConfig gdn = small(LayerKind::kGdn);
+  gdn.expand_v = 1.0;
+  EXPECT_DOUBLE_EQ(per_token(small(LayerKind::kKda)) - per_token(gdn),
+                   3 * (4 * 16 - 4) * 4);
+}
+
+TEST(Estimate, names) {
+  EXPECT_EQ(name_of(Compute::kF32), "fp32");
+  EXPECT_EQ(name_of(Compute::kF64), "fp64");
+  EXPECT_EQ(name_of(Compute::kBF16), "bf16");
+}
+
+}  // namespace
+}  // namespace osdn::arch
