@@ -72,9 +72,8 @@ class ChunkGate {
 
   /// out_i = exp(G_i) x_i: what the chunk's start contributes to row i.
   void from_start(const T* x, T* out) const {
-    scale_rows(x, out, [this](std::int64_t i, std::int64_t c) {
-      return sum_at(i, c);
-    });
+    scale_rows(x, out,
+               [this](std::int64_t i, std::int64_t c) { return sum_at(i, c); });
   }
 
   /// out_i = exp(G_C - G_i) x_i: what row i leaves at the chunk's end.
@@ -93,12 +92,13 @@ class ChunkGate {
     std::fill(m, m + kChunk * kChunk, T(0));
     if (kind_ != GateKind::kChannel) {
       transpose(y, rows_);
-      gemm_add<T>(rows_, kChunk, k_, {x, width_, 1}, transposed_.data(),
-                  kChunk, m, kChunk);
+      gemm_add<T>(rows_, kChunk, k_, {x, width_, 1}, transposed_.data(), kChunk,
+                  m, kChunk);
       for (std::int64_t i = 0; i < rows_; ++i) {
         T* row = m + i * kChunk;
         if (kind_ == GateKind::kHead) {
-          for (std::int64_t j = 0; j <= i; ++j) row[j] *= pair_[at(i * kChunk + j)];
+          for (std::int64_t j = 0; j <= i; ++j)
+            row[j] *= pair_[at(i * kChunk + j)];
         }
         std::fill(row + i + 1, row + kChunk, T(0));
       }
@@ -139,8 +139,9 @@ class ChunkGate {
       if (first > 0) {
         scale_block(y, 0, first, first, -1, scaled_.data());
         std::fill(block_.begin(), block_.end(), T(0));
-        gemm_add<T>(last - first, width_, first, {m + first * kChunk, kChunk, 1},
-                    scaled_.data(), width_, block_.data(), width_);
+        gemm_add<T>(last - first, width_, first,
+                    {m + first * kChunk, kChunk, 1}, scaled_.data(), width_,
+                    block_.data(), width_);
         add_scaled_block(block_.data(), first, last, first, +1, out);
       }
       for (std::int64_t i = first; i < last; ++i) {
@@ -269,13 +270,13 @@ class ChunkGate {
   std::int64_t k_;
   std::int64_t width_;
   std::int64_t rows_ = 0;
-  std::vector<double> sum_;     // G: [kChunk] or [kChunk][width]
-  std::vector<T> pair_;         // exp(G_i - G_j), per-head gate
-  std::vector<T> decayed_;      // M with the pair decay
-  std::vector<T> transposed_;   // [width][kChunk]
-  std::vector<T> scaled_;       // [kChunk][width], rows seen from a reference
-  std::vector<T> block_;        // [kSubBlock][width]
-  std::vector<T> factor_;       // exp(G_i - G_j) of one pair
+  std::vector<double> sum_;    // G: [kChunk] or [kChunk][width]
+  std::vector<T> pair_;        // exp(G_i - G_j), per-head gate
+  std::vector<T> decayed_;     // M with the pair decay
+  std::vector<T> transposed_;  // [width][kChunk]
+  std::vector<T> scaled_;      // [kChunk][width], rows seen from a reference
+  std::vector<T> block_;       // [kSubBlock][width]
+  std::vector<T> factor_;      // exp(G_i - G_j) of one pair
 };
 
 }  // namespace osdn::ops

@@ -63,27 +63,33 @@ DeltaRuleSizes check_inputs(const DeltaRuleInputs& in, const Documents& docs,
 
 template <typename T>
 DeltaRuleForward<T> forward_pointers(const variable_list& in) {
-  return {data_or_null<T>(in[0]), data_or_null<T>(in[1]),
-          data_or_null<T>(in[2]), data_or_null<T>(in[3]),
-          data_or_null<T>(in[4]), data_or_null<T>(in[5]),
-          data_or_null<T>(in[6]), nullptr,
-          nullptr,                nullptr,
+  return {data_or_null<T>(in[0]),
+          data_or_null<T>(in[1]),
+          data_or_null<T>(in[2]),
+          data_or_null<T>(in[3]),
+          data_or_null<T>(in[4]),
+          data_or_null<T>(in[5]),
+          data_or_null<T>(in[6]),
+          nullptr,
+          nullptr,
+          nullptr,
           nullptr};
 }
 
 // Inputs in this order everywhere: q k k_write v beta g state0.
-class DeltaRuleFunction
-    : public torch::autograd::Function<DeltaRuleFunction> {
+class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& q,
-                               const at::Tensor& k, const at::Tensor& k_write,
+                               const at::Tensor& k, const MaybeTensor& k_write,
                                const at::Tensor& v, const at::Tensor& beta,
-                               const at::Tensor& g, const at::Tensor& state0,
+                               const MaybeTensor& g, const MaybeTensor& state0,
                                const Documents& documents,
                                const DeltaRuleSizes& sizes, bool keep) {
     variable_list in;
-    for (const at::Tensor* x : {&q, &k, &k_write, &v, &beta, &g, &state0}) {
-      in.push_back(contiguous(*x));
+    for (const MaybeTensor& x :
+         {MaybeTensor(q), MaybeTensor(k), k_write, MaybeTensor(v),
+          MaybeTensor(beta), g, state0}) {
+      in.push_back(contiguous(x.value_or(at::Tensor())));
     }
     at::Tensor o = at::empty_like(in[3]);
     at::Tensor state_T = at::empty(
@@ -91,9 +97,8 @@ class DeltaRuleFunction
     at::Tensor states;
     at::Tensor u;
     if (keep) {
-      states = at::empty(
-          {count_chunks(documents), sizes.HV, sizes.K, sizes.V},
-          in[3].options());
+      states = at::empty({count_chunks(documents), sizes.HV, sizes.K, sizes.V},
+                         in[3].options());
       u = at::empty_like(in[3]);
     }
     AT_DISPATCH_FLOATING_TYPES(o.scalar_type(), kName, [&] {
@@ -119,8 +124,8 @@ class DeltaRuleFunction
     const variable_list in = ctx->get_saved_variables();
     const Documents documents(ctx->saved_data["cu_seqlens"].toIntVector());
     DeltaRuleInputs inputs{in[0], in[1], in[2], in[3], in[4], in[5], in[6]};
-    const DeltaRuleSizes sizes = check_inputs(
-        inputs, documents, {ctx->saved_data["l2_norm"].toBool()});
+    const DeltaRuleSizes sizes =
+        check_inputs(inputs, documents, {ctx->saved_data["l2_norm"].toBool()});
 
     const at::Tensor grad_o = grad_outputs[0].defined()
                                   ? grad_outputs[0].contiguous()
@@ -164,9 +169,9 @@ DeltaRuleOutput delta_rule(const DeltaRuleInputs& in,
       keep = keep || (x->defined() && x->requires_grad());
     }
   }
-  const auto out = DeltaRuleFunction::apply(in.q, in.k, in.k_write, in.v,
-                                            in.beta, in.g, in.state0,
-                                            documents, sizes, keep);
+  const auto out =
+      DeltaRuleFunction::apply(in.q, in.k, in.k_write, in.v, in.beta, in.g,
+                               in.state0, documents, sizes, keep);
   return {out[0], out[1]};
 }
 

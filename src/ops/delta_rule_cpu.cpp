@@ -13,7 +13,9 @@ namespace {
 
 constexpr double kL2Eps = 1e-6;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t at(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
 
 template <typename T>
 T dot(const T* x, const T* y, std::int64_t n) {
@@ -39,9 +41,9 @@ class ChunkWorker {
         Vp_(padded<T>(sizes.V)),
         scale_(T(1) / std::sqrt(static_cast<T>(sizes.K))),
         gate_(sizes.gate, sizes.K) {
-    const auto key_buffers = {&q_, &k_, &k_write_, &q_start_, &k_start_, &k_end_,
-                              &grad_q_, &grad_k_, &grad_k_write_, &sum_q_,
-                              &sum_k_};
+    const auto key_buffers = {
+        &q_,      &k_,      &k_write_,      &q_start_, &k_start_, &k_end_,
+        &grad_q_, &grad_k_, &grad_k_write_, &sum_q_,   &sum_k_};
     for (auto* buffer : key_buffers) buffer->assign(at(kChunk * Kp_), T(0));
     const auto value_buffers = {&v_, &u_, &o_, &grad_o_, &x_};
     for (auto* buffer : value_buffers) buffer->assign(at(kChunk * Vp_), T(0));
@@ -152,10 +154,10 @@ class ChunkWorker {
     transpose(u_, rows, Vp_, kChunk);
     std::fill(grad_A_.begin(), grad_A_.end(), T(0));
     std::fill(grad_P_.begin(), grad_P_.end(), T(0));
-    gemm_subtract<T>(rows, kChunk, Vp_, {x_.data(), Vp_, 1},
-                     transposed_.data(), kChunk, grad_A_.data(), kChunk);
-    gemm_add<T>(rows, kChunk, Vp_, {grad_o_.data(), Vp_, 1},
-                transposed_.data(), kChunk, grad_P_.data(), kChunk);
+    gemm_subtract<T>(rows, kChunk, Vp_, {x_.data(), Vp_, 1}, transposed_.data(),
+                     kChunk, grad_A_.data(), kChunk);
+    gemm_add<T>(rows, kChunk, Vp_, {grad_o_.data(), Vp_, 1}, transposed_.data(),
+                kChunk, grad_P_.data(), kChunk);
     keep_lower(grad_A_, rows, false);
     keep_lower(grad_P_, rows, true);
 
@@ -278,9 +280,8 @@ class ChunkWorker {
     for (std::int64_t i = 0; i < rows; ++i) {
       const T* q = data_.q + ((t + i) * s_.H + h) * s_.K;
       const T* k = data_.k + ((t + i) * s_.H + h) * s_.K;
-      const T* kw = data_.k_write
-                        ? data_.k_write + ((t + i) * s_.HV + hv) * s_.K
-                        : k;
+      const T* kw =
+          data_.k_write ? data_.k_write + ((t + i) * s_.HV + hv) * s_.K : k;
       q_rstd_[at(i)] = s_.l2_norm ? l2_rstd(q, s_.K) : T(1);
       k_rstd_[at(i)] = s_.l2_norm ? l2_rstd(k, s_.K) : T(1);
       for (std::int64_t c = 0; c < s_.K; ++c) {
@@ -425,8 +426,8 @@ class ChunkWorker {
   const std::int64_t Vp_;
   const T scale_;
   ChunkGate<T> gate_;
-  std::vector<T> q_, k_, k_write_;             // normalised rows of the chunk
-  std::vector<T> q_start_, k_start_, k_end_;   // with the decay to an edge
+  std::vector<T> q_, k_, k_write_;            // normalised rows of the chunk
+  std::vector<T> q_start_, k_start_, k_end_;  // with the decay to an edge
   std::vector<T> grad_q_, grad_k_, grad_k_write_, sum_q_, sum_k_;
   std::vector<T> v_, u_, o_, grad_o_, x_;
   std::vector<T> A_, P_, grad_A_, grad_P_;
@@ -442,8 +443,7 @@ void delta_rule_forward_cpu(const DeltaRuleSizes& sizes,
                             const DeltaRuleForward<T>& data) {
   const auto offsets = chunk_offsets(documents);
   parallel_tasks(
-      documents.count() * sizes.HV,
-      [&] { return ChunkWorker<T>(sizes, data); },
+      documents.count() * sizes.HV, [&] { return ChunkWorker<T>(sizes, data); },
       [&](ChunkWorker<T>& worker, std::int64_t task) {
         const std::int64_t n = task / sizes.HV;
         worker.forward(documents, n, task % sizes.HV, offsets[at(n)]);
@@ -457,8 +457,7 @@ void delta_rule_backward_cpu(const DeltaRuleSizes& sizes,
                              const DeltaRuleBackward<T>& grads) {
   const auto offsets = chunk_offsets(documents);
   parallel_tasks(
-      documents.count() * sizes.H,
-      [&] { return ChunkWorker<T>(sizes, data); },
+      documents.count() * sizes.H, [&] { return ChunkWorker<T>(sizes, data); },
       [&](ChunkWorker<T>& worker, std::int64_t task) {
         const std::int64_t n = task / sizes.H;
         worker.backward(documents, n, task % sizes.H, offsets[at(n)], grads);
@@ -475,8 +474,9 @@ template void delta_rule_backward_cpu<float>(const DeltaRuleSizes&,
                                              const Documents&,
                                              const DeltaRuleForward<float>&,
                                              const DeltaRuleBackward<float>&);
-template void delta_rule_backward_cpu<double>(
-    const DeltaRuleSizes&, const Documents&, const DeltaRuleForward<double>&,
-    const DeltaRuleBackward<double>&);
+template void delta_rule_backward_cpu<double>(const DeltaRuleSizes&,
+                                              const Documents&,
+                                              const DeltaRuleForward<double>&,
+                                              const DeltaRuleBackward<double>&);
 
 }  // namespace osdn::ops

@@ -30,7 +30,8 @@ struct DeltaRuleForward {
   const T* state0;
   T* o;
   T* state_T;
-  T* states;  ///< [chunks, HV, K, V], state at each chunk's start; null: not kept
+  T* states;  ///< [chunks, HV, K, V], state at each chunk's start; null: not
+              ///< kept
   T* u;       ///< [T, HV, V], beta * corrected error; null: not kept
 };
 

@@ -16,9 +16,9 @@ Documents::Documents(std::vector<std::int64_t> cu_seqlens)
   }
   for (std::size_t i = 1; i < cu_seqlens_.size(); ++i) {
     if (cu_seqlens_[i] < cu_seqlens_[i - 1]) {
-      throw Error("cu_seqlens[" + std::to_string(i) + "] = " +
-                  std::to_string(cu_seqlens_[i]) + " is below cu_seqlens[" +
-                  std::to_string(i - 1) +
+      throw Error("cu_seqlens[" + std::to_string(i) +
+                  "] = " + std::to_string(cu_seqlens_[i]) +
+                  " is below cu_seqlens[" + std::to_string(i - 1) +
                   "] = " + std::to_string(cu_seqlens_[i - 1]) +
                   "; boundaries must not decrease");
     }

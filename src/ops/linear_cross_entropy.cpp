@@ -111,9 +111,8 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden,
                                 const at::Tensor& weight,
                                 const at::Tensor& labels) {
   check_inputs(hidden, weight, labels);
-  const bool want_gradient =
-      at::GradMode::is_enabled() &&
-      (hidden.requires_grad() || weight.requires_grad());
+  const bool want_gradient = at::GradMode::is_enabled() &&
+                             (hidden.requires_grad() || weight.requires_grad());
   return LinearCrossEntropyFunction::apply(hidden, weight, labels,
                                            want_gradient);
 }

@@ -68,18 +68,18 @@ class PreconditionerFunction
     : public torch::autograd::Function<PreconditionerFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& k,
-                               const at::Tensor& beta, const at::Tensor& r,
-                               const at::Tensor& d0,
-                               const Documents& documents,
+                               const at::Tensor& beta, const MaybeTensor& r,
+                               const at::Tensor& d0, const Documents& documents,
                                const PreconditionerOptions& options) {
-    const PreconditionerInputs in = contiguous({k, beta, r, d0});
+    const PreconditionerInputs in =
+        contiguous({k, beta, r.value_or(at::Tensor()), d0});
     const PreconditionerSizes sizes = check_inputs(in, documents);
     at::Tensor k_write =
         at::empty({k.size(0), sizes.HV, sizes.K}, in.k.options());
     at::Tensor d_T =
         at::empty({documents.count(), sizes.HV, sizes.K}, in.k.options());
-    at::Tensor d_chunks = at::empty(
-        {count_chunks(documents), sizes.HV, sizes.K}, in.k.options());
+    at::Tensor d_chunks =
+        at::empty({count_chunks(documents), sizes.HV, sizes.K}, in.k.options());
     AT_DISPATCH_FLOATING_TYPES(in.k.scalar_type(), kName, [&] {
       auto data = input_pointers<scalar_t>(in);
       data.k_write = k_write.data_ptr<scalar_t>();
@@ -123,20 +123,16 @@ class PreconditionerFunction
     const at::Tensor grad_d_T = ops::contiguous(grad_outputs[1]);
     at::Tensor grad_k = at::empty({T, sizes.HV, sizes.K}, in.k.options());
     at::Tensor grad_beta = at::empty_like(in.beta);
-    at::Tensor grad_r =
-        in.r.defined() ? at::empty_like(in.r) : at::Tensor();
+    at::Tensor grad_r = in.r.defined() ? at::empty_like(in.r) : at::Tensor();
     at::Tensor grad_d0 =
         at::empty({documents.count(), sizes.HV, sizes.K}, in.k.options());
     AT_DISPATCH_FLOATING_TYPES(in.k.scalar_type(), kName, [&] {
       auto data = input_pointers<scalar_t>(in);
       data.d_chunks = saved[4].data_ptr<scalar_t>();
       const PreconditionerBackward<scalar_t> out{
-          grad_k_write.data_ptr<scalar_t>(),
-          data_or_null<scalar_t>(grad_d_T),
-          grad_k.data_ptr<scalar_t>(),
-          grad_beta.data_ptr<scalar_t>(),
-          data_or_null<scalar_t>(grad_r),
-          grad_d0.data_ptr<scalar_t>()};
+          grad_k_write.data_ptr<scalar_t>(), data_or_null<scalar_t>(grad_d_T),
+          grad_k.data_ptr<scalar_t>(),       grad_beta.data_ptr<scalar_t>(),
+          data_or_null<scalar_t>(grad_r),    grad_d0.data_ptr<scalar_t>()};
       preconditioner_backward_cpu<scalar_t>(sizes, options, documents, data,
                                             out);
     });
@@ -154,8 +150,8 @@ PreconditionerOutput preconditioner(const PreconditionerInputs& in,
                                     const Documents& documents,
                                     const PreconditionerOptions& options) {
   check_inputs(in, documents);
-  const auto out = PreconditionerFunction::apply(in.k, in.beta, in.r, in.d0,
-                                                 documents, options);
+  const auto out = PreconditionerFunction::apply(in.k, in.beta, maybe(in.r),
+                                                 in.d0, documents, options);
   return {out[0], out[1]};
 }
 

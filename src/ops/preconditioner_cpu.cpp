@@ -14,7 +14,9 @@ constexpr double kL2Eps = 1e-6;
 constexpr double kNormFloor = 1e-6;
 constexpr double kNormAdd = 1e-5;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t at(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
 
 /// What one token contributes, whatever d is: k_n, its square, n.
 template <typename T>
@@ -190,7 +192,8 @@ class Chain {
     const T* grad_k_write = grads.grad_k_write + row;
     T* grad_k = grads.grad_k + row;
     if (options_.detach) {
-      for (std::int64_t c = 0; c < s_.K; ++c) grad_k[c] = grad_k_write[c] * d[c];
+      for (std::int64_t c = 0; c < s_.K; ++c)
+        grad_k[c] = grad_k_write[c] * d[c];
       grads.grad_beta[t * s_.HV + hv] = T(0);
       if (grads.grad_r) grads.grad_r[t * s_.HV + hv] = T(0);
       std::fill(lam_.begin(), lam_.end(), T(0));
@@ -220,12 +223,11 @@ class Chain {
 
     T k_dot = 0;
     for (std::int64_t c = 0; c < s_.K; ++c) {
-      const T grad_k_sq =
-          a * lam_[at(c)] - through_s * d[c] - through_n;
+      const T grad_k_sq = a * lam_[at(c)] - through_s * d[c] - through_n;
       grad_k[c] = T(2) * k_[at(c)] * grad_k_sq;
       k_dot += k_[at(c)] * grad_k[c];
-      lam_[at(c)] = r * lam_[at(c)] - through_s * k_sq_[at(c)] +
-                    grad_k_write[c] * raw[c];
+      lam_[at(c)] =
+          r * lam_[at(c)] - through_s * k_sq_[at(c)] + grad_k_write[c] * raw[c];
     }
     for (std::int64_t c = 0; c < s_.K; ++c) {
       if (options_.l2_norm) {
@@ -276,13 +278,13 @@ void preconditioner_backward_cpu(const PreconditionerSizes& sizes,
       });
 }
 
-#define OSDN_INSTANTIATE(T)                                               \
-  template void preconditioner_forward_cpu<T>(                            \
-      const PreconditionerSizes&, const PreconditionerOptions&,           \
-      const Documents&, const PreconditionerForward<T>&);                 \
-  template void preconditioner_backward_cpu<T>(                           \
-      const PreconditionerSizes&, const PreconditionerOptions&,           \
-      const Documents&, const PreconditionerForward<T>&,                  \
+#define OSDN_INSTANTIATE(T)                                     \
+  template void preconditioner_forward_cpu<T>(                  \
+      const PreconditionerSizes&, const PreconditionerOptions&, \
+      const Documents&, const PreconditionerForward<T>&);       \
+  template void preconditioner_backward_cpu<T>(                 \
+      const PreconditionerSizes&, const PreconditionerOptions&, \
+      const Documents&, const PreconditionerForward<T>&,        \
       const PreconditionerBackward<T>&);
 OSDN_INSTANTIATE(float)
 OSDN_INSTANTIATE(double)

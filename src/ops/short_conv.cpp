@@ -22,7 +22,9 @@ constexpr std::int64_t kMaxTaps = 8;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t at(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
 
 template <typename T>
 T sigmoid(T x) {
@@ -174,8 +176,8 @@ void check_inputs(const ShortConvInputs& in, const Documents& documents) {
   const std::int64_t C = in.x.size(1);
   const std::int64_t W = in.weight.size(2);
   if (W < 1 || W > kMaxTaps) {
-    throw Error("short_conv: weight has " + std::to_string(W) +
-                " taps; 1 to " + std::to_string(kMaxTaps) + " are supported");
+    throw Error("short_conv: weight has " + std::to_string(W) + " taps; 1 to " +
+                std::to_string(kMaxTaps) + " are supported");
   }
   check_tensor(kName, "weight", in.weight, {C, 1, W}, in.x);
   if (in.state0.defined()) {
@@ -192,33 +194,32 @@ void check_inputs(const ShortConvInputs& in, const Documents& documents) {
 template <typename T, typename Run>
 void for_each_block(const ShortConvInputs& in, bool silu, const Run& run) {
   const std::int64_t C = in.x.size(1);
-  parallel_tasks(
-      (C + kChannels - 1) / kChannels,
-      [&] {
-        return ChannelBlock<T>{C,
-                               in.weight.size(2),
-                               0,
-                               0,
-                               in.x.data_ptr<T>(),
-                               in.weight.data_ptr<T>(),
-                               data_or_null<T>(in.state0),
-                               silu};
-      },
-      [&](ChannelBlock<T>& block, std::int64_t task) {
-        block.c0 = task * kChannels;
-        block.width = std::min(kChannels, C - block.c0);
-        run(block);
-      });
+  parallel_tasks((C + kChannels - 1) / kChannels,
+                 [&] {
+                   return ChannelBlock<T>{C,
+                                          in.weight.size(2),
+                                          0,
+                                          0,
+                                          in.x.data_ptr<T>(),
+                                          in.weight.data_ptr<T>(),
+                                          data_or_null<T>(in.state0),
+                                          silu};
+                 },
+                 [&](ChannelBlock<T>& block, std::int64_t task) {
+                   block.c0 = task * kChannels;
+                   block.width = std::min(kChannels, C - block.c0);
+                   run(block);
+                 });
 }
 
 class ShortConvFunction : public torch::autograd::Function<ShortConvFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x,
                                const at::Tensor& weight,
-                               const at::Tensor& state0,
+                               const MaybeTensor& state0,
                                const Documents& documents, bool silu) {
     const ShortConvInputs in{x.contiguous(), weight.contiguous(),
-                             contiguous(state0)};
+                             contiguous(state0.value_or(at::Tensor()))};
     at::Tensor y = at::empty_like(in.x);
     at::Tensor state_T = at::empty(
         {documents.count(), x.size(1), weight.size(2) - 1}, in.x.options());
@@ -267,8 +268,8 @@ class ShortConvFunction : public torch::autograd::Function<ShortConvFunction> {
 ShortConvOutput short_conv(const ShortConvInputs& inputs,
                            const Documents& documents, bool silu) {
   check_inputs(inputs, documents);
-  const auto out = ShortConvFunction::apply(inputs.x, inputs.weight,
-                                            inputs.state0, documents, silu);
+  const auto out = ShortConvFunction::apply(
+      inputs.x, inputs.weight, maybe(inputs.state0), documents, silu);
   return {out[0], out[1]};
 }
 

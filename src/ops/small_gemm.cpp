@@ -47,8 +47,8 @@ void gemm_subtract<float>(std::int64_t m, std::int64_t n, std::int64_t k,
 }
 template <>
 void gemm_subtract<double>(std::int64_t m, std::int64_t n, std::int64_t k,
-                           Strided<double> a, const double* b,
-                           std::int64_t ldb, double* c, std::int64_t ldc) {
+                           Strided<double> a, const double* b, std::int64_t ldb,
+                           double* c, std::int64_t ldc) {
   chosen().subtract_f64(m, n, k, a, b, ldb, c, ldc);
 }
 

@@ -9,7 +9,8 @@ namespace osdn::ops {
 
 /// Columns are padded to this many elements, so that rows are whole vectors.
 template <typename T>
-constexpr std::int64_t kVectorLength = 64 / static_cast<std::int64_t>(sizeof(T));
+constexpr std::int64_t kVectorLength = 64 /
+                                       static_cast<std::int64_t>(sizeof(T));
 
 template <typename T>
 constexpr std::int64_t padded(std::int64_t n) {
@@ -31,8 +32,7 @@ void gemm_add(std::int64_t m, std::int64_t n, std::int64_t k, Strided<T> a,
 
 /// C[m, n] -= A[m, k] B[k, n]; n a multiple of kVectorLength<T>.
 template <typename T>
-void gemm_subtract(std::int64_t m, std::int64_t n, std::int64_t k,
-                   Strided<T> a, const T* b, std::int64_t ldb, T* c,
-                   std::int64_t ldc);
+void gemm_subtract(std::int64_t m, std::int64_t n, std::int64_t k, Strided<T> a,
+                   const T* b, std::int64_t ldb, T* c, std::int64_t ldc);
 
 }  // namespace osdn::ops

@@ -10,6 +10,8 @@
 #pragma GCC pop_options
 #else
 namespace osdn::ops::avx2 {
-GemmTable table() { return baseline::table(); }
+GemmTable table() {
+  return baseline::table();
+}
 }  // namespace osdn::ops::avx2
 #endif

@@ -9,6 +9,8 @@
 #pragma GCC pop_options
 #else
 namespace osdn::ops::avx512 {
-GemmTable table() { return baseline::table(); }
+GemmTable table() {
+  return baseline::table();
+}
 }  // namespace osdn::ops::avx512
 #endif

@@ -31,8 +31,8 @@ void check_tensor(const char* op, const char* name, const at::Tensor& tensor,
 }
 
 void check_cpu_float(const char* op, const at::Tensor& tensor) {
-  const bool typed = tensor.scalar_type() == at::kFloat ||
-                     tensor.scalar_type() == at::kDouble;
+  const bool typed =
+      tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
   if (tensor.device().is_cpu() && typed) return;
   std::ostringstream message;
   message << op << ": no implementation for " << tensor.scalar_type() << " on "

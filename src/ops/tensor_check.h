@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,13 @@ void check_cpu_float(const char* op, const at::Tensor& tensor);
 template <typename T>
 T* data_or_null(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.data_ptr<T>() : nullptr;
+}
+
+/// An input that may be absent, as autograd functions take it: they refuse an
+/// undefined tensor.
+using MaybeTensor = std::optional<at::Tensor>;
+inline MaybeTensor maybe(const at::Tensor& tensor) {
+  return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
 }
 
 /// The tensor itself or its contiguous copy; undefined stays undefined.

@@ -46,12 +46,12 @@ class AttentionObserver {
 struct AttentionWeights {
   at::Tensor q_proj, k_proj, v_proj, b_proj, o_proj;
   at::Tensor q_conv, k_conv, v_conv;
-  at::Tensor g_proj;                              // DeltaNet, GDN
-  at::Tensor g_proj_down, g_proj_up, g_proj_bias; // KDA
-  at::Tensor a_proj, f_proj_down, f_proj_up;      // decay: GDN; KDA
+  at::Tensor g_proj;                               // DeltaNet, GDN
+  at::Tensor g_proj_down, g_proj_up, g_proj_bias;  // KDA
+  at::Tensor a_proj, f_proj_down, f_proj_up;       // decay: GDN; KDA
   at::Tensor A_log, dt_bias;
   at::Tensor o_norm;
-  at::Tensor d0, r_proj, r_bias;                  // OSDN, APF
+  at::Tensor d0, r_proj, r_bias;  // OSDN, APF
 };
 
 class Attention {

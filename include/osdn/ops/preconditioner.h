@@ -25,8 +25,8 @@ struct PreconditionerOptions {
   double d_max = 2.0;
   bool beta_aware = true;  ///< false: eta (1 - s_t) / n_t k_t^2
   PreconditionerNorm norm = PreconditionerNorm::kFloor;
-  bool detach = false;   ///< no gradient through d
-  bool l2_norm = true;   ///< the recurrence sees k / sqrt(sum k^2 + 1e-6)
+  bool detach = false;  ///< no gradient through d
+  bool l2_norm = true;  ///< the recurrence sees k / sqrt(sum k^2 + 1e-6)
 };
 
 struct PreconditionerInputs {

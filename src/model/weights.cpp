@@ -1,0 +1,84 @@
+#include "osdn/model/weights.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <set>
+#include <sstream>
+
+#include "osdn/checkpoint/safetensors.h"
+#include "osdn/core/error.h"
+
+namespace osdn::model {
+namespace {
+
+at::ScalarType type_of(const TensorView& view,
+                       const std::filesystem::path& file) {
+  switch (view.dtype) {
+    case DType::kF64:
+      return at::kDouble;
+    case DType::kF32:
+      return at::kFloat;
+    case DType::kF16:
+      return at::kHalf;
+    case DType::kBF16:
+      return at::kBFloat16;
+    default:
+      throw Error(file.string() + ": tensor " + view.name + " is " +
+                      std::string(name_of(view.dtype)) +
+                      "; weights are F64, F32, F16 or BF16",
+                  ExitCode::kBadInput);
+  }
+}
+
+at::Tensor tensor_of(const TensorView& view,
+                     const std::filesystem::path& file) {
+  return at::from_blob(view.data, view.shape, type_of(view, file));
+}
+
+}  // namespace
+
+void load_weights(LanguageModel& model, const std::filesystem::path& path) {
+  const at::NoGradGuard no_grad;
+  const checkpoint::SafetensorsFile file(path);
+  std::ostringstream faults;
+  std::set<std::string> expected;
+  for (const ModelParameter& p : model.parameters()) {
+    const std::string& name = p.info.name;
+    expected.insert(name);
+    if (!file.contains(name)) {
+      faults << "\n  missing: " << name << " " << p.tensor.sizes();
+      continue;
+    }
+    const TensorView& view = file.tensor(name);
+    if (view.shape != p.info.shape) {
+      faults << "\n  shape of " << name << " is " << at::IntArrayRef(view.shape)
+             << ", expected " << p.tensor.sizes();
+    } else if (!tensor_of(view, path).isfinite().all().item<bool>()) {
+      faults << "\n  not finite: " << name;
+    }
+  }
+  const bool tied = model.config().tie_word_embeddings;
+  for (const TensorView& view : file.tensors()) {
+    if (expected.count(view.name)) continue;
+    // A tied model's file may repeat the embedding as the head.
+    if (tied && view.name == "lm_head.weight" &&
+        file.contains("model.embeddings.weight") &&
+        at::equal(tensor_of(view, path),
+                  tensor_of(file.tensor("model.embeddings.weight"), path))) {
+      continue;
+    }
+    faults << "\n  not of this model: " << view.name << " "
+           << at::IntArrayRef(view.shape);
+  }
+  if (!faults.str().empty()) {
+    throw Error(path.string() + " does not fit the model:" + faults.str(),
+                ExitCode::kBadInput);
+  }
+  for (const ModelParameter& p : model.parameters()) {
+    at::Tensor tensor = p.tensor;
+    tensor.copy_(tensor_of(file.tensor(p.info.name), path));
+  }
+}
+
+}  // namespace osdn::model
