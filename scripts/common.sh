@@ -60,12 +60,14 @@ parallel_jobs() {
   echo $((cores < memory ? cores : memory))
 }
 
-# build_preset PRESET JOBS: configures and builds build/PRESET.
+# build_preset PRESET JOBS [TARGET...]: configures and builds build/PRESET.
 build_preset() {
-  say "configuring and building preset $1"
+  local preset=$1 jobs=$2
+  shift 2
+  say "configuring and building preset $preset"
   (
     cd "$root"
-    cmake --preset "$1" || exit 1
-    cmake --build "build/$1" --parallel "$2"
-  ) || die "the build of preset $1 failed; its first error stands above"
+    cmake --preset "$preset" || exit 1
+    cmake --build "build/$preset" --parallel "$jobs" ${1:+--target "$@"}
+  ) || die "the build of preset $preset failed; its first error stands above"
 }
