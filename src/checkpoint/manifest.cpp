@@ -40,6 +40,10 @@ std::string checksum_of(const ordered_json& manifest) {
   return to_hex(xxh3_64(manifest.dump()));
 }
 
+std::string to_text(const ordered_json& manifest) {
+  return manifest.dump(2) + "\n";
+}
+
 std::uint64_t from_hex(const std::string& text, const fs::path& path) {
   std::uint64_t value = 0;
   const char* const end = text.data() + text.size();
@@ -57,7 +61,7 @@ void write_manifest(const fs::path& folder, const Manifest& manifest) {
   ordered_json object = to_json(manifest);
   object["checksum"] = checksum_of(object);
   File file = File::create(folder / kManifestName);
-  file.write(object.dump(2) + "\n");
+  file.write(to_text(object));
   file.sync();
   file.close();
 }
@@ -69,11 +73,16 @@ Manifest read_manifest(const fs::path& folder) {
   }
   Manifest manifest;
   try {
-    ordered_json object = ordered_json::parse(read_file(path));
+    const std::string text = read_file(path);
+    ordered_json object = ordered_json::parse(text);
     const auto format = object.at("format").get<std::string>();
     if (format != kFormat) {
       fail(path, concat("has format \"", format, "\", this program reads \"",
                         kFormat, "\""));
+    }
+    // White space included: a checkpoint is as it was written or it is not.
+    if (text != to_text(object)) {
+      fail(path, "is not as it was written; it was changed or damaged");
     }
     const auto checksum = object.at("checksum").get<std::string>();
     object.erase("checksum");

@@ -15,9 +15,9 @@ namespace osdn::test {
 
 class TempDir {
  public:
-  TempDir() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "osdn-test-XXXXXX").string();
+  explicit TempDir(const std::filesystem::path& parent =
+                       std::filesystem::temp_directory_path()) {
+    std::string pattern = (parent / "osdn-test-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) {
       throw std::runtime_error("mkdtemp " + pattern + ": " +
                                std::strerror(errno));
@@ -27,6 +27,14 @@ class TempDir {
   ~TempDir() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
+  }
+  /// In memory where the machine offers that: for tests that sync or write a
+  /// lot and would only measure the disk.
+  static std::filesystem::path memory() {
+    const std::filesystem::path shm = "/dev/shm";
+    return std::filesystem::is_directory(shm)
+               ? shm
+               : std::filesystem::temp_directory_path();
   }
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;
