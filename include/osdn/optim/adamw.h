@@ -1,0 +1,69 @@
+#pragma once
+// AdamW (Loshchilov and Hutter 2019) with decoupled decay. Update t = 1, 2, ...
+// of one element p with gradient g, in this order, in the parameter's dtype:
+//
+//   m = beta1 m + (1 - beta1) g
+//   v = beta2 v + (1 - beta2) g^2
+//   p = p - lr wd p - (lr / c1) m / (sqrt(v / c2) + eps)
+//
+// c1 = 1 - product of beta1 over the updates so far (1 - beta1^t as long as
+// beta1 is never changed), c2 likewise: m and v are then weighted means of the
+// gradients even when a resume goes on with other betas.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "osdn/config/config.h"
+#include "osdn/core/tensor_view.h"
+#include "osdn/optim/adamw_counters.h"
+
+namespace osdn::optim {
+
+/// A parameter as the optimizer sees it: fp32 or fp64, contiguous; its gradient
+/// is the tensor's own.
+struct OptimizedTensor {
+  std::string name;
+  at::Tensor tensor;
+  bool decayed = false;
+};
+
+class AdamW {
+ public:
+  /// Moments start at zero, in each parameter's dtype and on its device. Throws
+  /// Error naming a parameter of another dtype or with gaps in memory.
+  AdamW(std::vector<OptimizedTensor> parameters,
+        const config::OptimizerConfig& options);
+
+  /// One update with the gradients times `grad_scale` (the clip). An undefined
+  /// gradient counts as zero. The same bits for any number of threads.
+  void step(double lr, double grad_scale);
+
+  const AdamWCounters& counters() const { return counters_; }
+
+  /// "<parameter>.exp_avg" and "<parameter>.exp_avg_sq"; they live as long as
+  /// this object. CPU only.
+  std::vector<TensorView> state_views() const;
+
+  /// Takes moments and counters from a checkpoint. Throws Error (kBadInput)
+  /// listing every tensor that is missing, extra, or of another shape or dtype;
+  /// nothing is changed then.
+  void load_state(std::span<const TensorView> state,
+                  const AdamWCounters& counters);
+
+ private:
+  struct Slot {
+    OptimizedTensor parameter;
+    at::Tensor exp_avg;
+    at::Tensor exp_avg_sq;
+  };
+
+  std::vector<Slot> slots_;
+  config::OptimizerConfig options_;
+  AdamWCounters counters_;
+};
+
+}  // namespace osdn::optim
