@@ -42,6 +42,19 @@ __device__ __forceinline__ void unpack(const Pack<T, N>& pack,
   for (int i = 0; i < N; ++i) to[i] = to_float(pack.at[i]);
 }
 
+/// Makes the compiler take the pack as new, so that it keeps the packed words
+/// in registers over a reduction and not the floats made from them before.
+template <typename T, int N>
+__device__ __forceinline__ void keep_packed(Pack<T, N>& pack) {
+  if constexpr (sizeof(pack) % 4 == 0) {
+    auto* words = reinterpret_cast<unsigned*>(&pack);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(pack) / 4); ++i) {
+      asm volatile("" : "+r"(words[i]));
+    }
+  }
+}
+
 template <int N, typename T>
 __device__ __forceinline__ void load_floats(const T* from, float (&to)[N]) {
   unpack<N, T>(load_pack<T, N>(from), to);
