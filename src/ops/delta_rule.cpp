@@ -169,9 +169,9 @@ DeltaRuleOutput delta_rule(const DeltaRuleInputs& in,
       keep = keep || (x->defined() && x->requires_grad());
     }
   }
-  const auto out =
-      DeltaRuleFunction::apply(in.q, in.k, in.k_write, in.v, in.beta, in.g,
-                               in.state0, documents, sizes, keep);
+  const auto out = DeltaRuleFunction::apply(
+      in.q, in.k, maybe(in.k_write), in.v, in.beta, maybe(in.g),
+      maybe(in.state0), documents, sizes, keep);
   return {out[0], out[1]};
 }
 
