@@ -1,0 +1,76 @@
+#pragma once
+// What the kernels of the chunk version share: tile loads and addresses.
+
+#include "kernels/common/device.cuh"
+#include "kernels/common/launch.cuh"
+#include "kernels/common/mma.cuh"
+#include "kernels/delta_rule/layout.h"
+
+namespace osdn::kernels::delta_rule::chunk {
+
+/// Starts the copy of a [kRows, kCols] tile whose rows lie `stride` elements
+/// apart; rows from `rows` on become zeros and are not read.
+template <int kRows, int kCols, int kThreads>
+__device__ __forceinline__ void load_tile(Tile<kCols> tile, const Bf16* from,
+                                          std::int64_t stride, int rows,
+                                          int thread) {
+  constexpr int kUnits = kCols / 8, kTotal = kRows * kUnits;
+  static_assert(kTotal % kThreads == 0, "every thread copies the same number");
+#pragma unroll
+  for (int i = 0; i < kTotal / kThreads; ++i) {
+    const int at = i * kThreads + thread;
+    const int row = at / kUnits, col = at % kUnits * 8;
+    const bool valid = row < rows;
+    copy_async(tile.unit(row, col), from + (valid ? row : 0) * stride + col,
+               valid);
+  }
+}
+
+/// Starts the copy of `kFloats` consecutive floats.
+template <int kFloats>
+__device__ __forceinline__ void load_floats_async(float* to, const float* from,
+                                                  int thread) {
+  if (thread < kFloats / 4) copy_async(to + thread * 4, from + thread * 4);
+}
+
+__device__ __forceinline__ const Bf16* bf16(const void* pointer) {
+  return static_cast<const Bf16*>(pointer);
+}
+__device__ __forceinline__ Bf16* bf16(void* pointer) {
+  return static_cast<Bf16*>(pointer);
+}
+
+/// Sixteen bytes from shared to global memory.
+__device__ __forceinline__ void copy_out(Bf16* to, const Bf16* from) {
+  *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+}
+
+/// The pair of a per-token vector that belongs to columns 2t, 2t+1 of
+/// accumulator tile `tile`.
+__device__ __forceinline__ float2 token_pair(const float* vector, int tile,
+                                             int lane) {
+  return *reinterpret_cast<const float2*>(vector + 8 * tile + 2 * (lane & 3));
+}
+
+/// Two neighbouring accumulator tiles as one A operand.
+__device__ __forceinline__ void pack_a(std::uint32_t (&a)[4],
+                                       const float (&first)[4],
+                                       const float (&second)[4]) {
+  a[0] = pack_bf16(first[0], first[1]);
+  a[1] = pack_bf16(first[2], first[3]);
+  a[2] = pack_bf16(second[0], second[1]);
+  a[3] = pack_bf16(second[2], second[3]);
+}
+
+/// The same with the columns (tokens) scaled.
+__device__ __forceinline__ void pack_a_scaled(std::uint32_t (&a)[4],
+                                              const float (&first)[4],
+                                              const float (&second)[4],
+                                              float2 s1, float2 s2) {
+  a[0] = pack_bf16(first[0] * s1.x, first[1] * s1.y);
+  a[1] = pack_bf16(first[2] * s1.x, first[3] * s1.y);
+  a[2] = pack_bf16(second[0] * s2.x, second[1] * s2.y);
+  a[3] = pack_bf16(second[2] * s2.x, second[3] * s2.y);
+}
+
+}  // namespace osdn::kernels::delta_rule::chunk

@@ -1,0 +1,504 @@
+#pragma once
+// B3: all gradients of one (chunk, key head) from S, dS, Z, X. Persistent
+// blocks of 16 warps, 4 row groups times 4 column groups, that take slots of
+// 64 value columns through two buffers; dq, dk, dkt [64,K] and dP, dA [64,64]
+// stay in fp32 accumulators.
+//
+//   dq = query dO S + dP' kt;  dk = -b read X S + dA' kt
+//   dkt = b write Z dS + dA'^T k + dP'^T q       (raw operands, fixed norms)
+//   dP'_ij = b_j rq_i rk_j e^(G_i - G_j) <dO_i, Z_j>,                 j <= i
+//   dA'_ij = -b_i b_j rk_i rk_j e^(G_i - G_j) <X_i, Z_j>,             j < i
+//   dG_i = <q, dq> + <k, dk> - <kt, dkt>
+//
+// dP' and dA' are rounded once and serve both of their products: dG lives on
+// that cancellation. Value heads of a key head follow one another and add in
+// registers (kGrouped).
+
+#include "kernels/delta_rule/chunk_common.cuh"
+
+namespace osdn::kernels::delta_rule::chunk {
+
+template <int K, bool kSeparateKey>
+struct Gradients {
+  static constexpr int kThreads = 512;
+  static constexpr int kSlot = 64;  ///< value columns of a slot
+  static constexpr int kKeyBytes = kChunk * K * 2;
+  static constexpr int kPairBytes = kChunk * kChunk * 2;
+  static constexpr int kSlotBytes = kChunk * kSlot * 2;
+  static constexpr int kStateBytes = kSlot * K * 2;
+  static constexpr int kQ = 0;
+  static constexpr int kK = kQ + kKeyBytes;
+  static constexpr int kKt = kSeparateKey ? kK + kKeyBytes : kK;
+  static constexpr int kDA = kKt + kKeyBytes;
+  static constexpr int kDP = kDA + kPairBytes;
+  static constexpr int kBuffers = kDP + kPairBytes;
+  // one buffer
+  static constexpr int kGradO = 0;
+  static constexpr int kX = kGradO + kSlotBytes;
+  static constexpr int kZ = kX + kSlotBytes;
+  static constexpr int kS = kZ + kSlotBytes;
+  static constexpr int kDS = kS + kStateBytes;
+  static constexpr int kVec = kDS + kStateBytes;
+  static constexpr int kBufferBytes = kVec + kVectors * kChunk * 4;
+  static constexpr int kDots = kBuffers + 2 * kBufferBytes;  ///< [4][4][64]
+  static constexpr int kEnds = kDots + 16 * kChunk * 4;      ///< [16] warps
+  static constexpr int kSharedBytes = kEnds + 64;
+};
+
+enum Dot { kDotQ, kDotK, kDotKt, kDotBeta };
+
+/// Elements (row, col), (row, col + 1) of a tile, col = col8 + 2t.
+template <int kCols>
+__device__ __forceinline__ std::uint32_t tile_pair(Tile<kCols> tile, int row,
+                                                   int col8, int t) {
+  return *reinterpret_cast<const std::uint32_t*>(tile.unit(row, col8) + 2 * t);
+}
+__device__ __forceinline__ float dot_pair(std::uint32_t x, float y0, float y1) {
+  return low_bf16(x) * y0 + high_bf16(x) * y1;
+}
+__device__ __forceinline__ float dot_pair(std::uint32_t x, std::uint32_t y) {
+  return dot_pair(x, low_bf16(y), high_bf16(y));
+}
+
+/// Writes a warp's [16, 16 kPairs] block over the same block of `tile` and
+/// from there to rows of `out`, `stride` elements apart.
+template <int K, int kPairs>
+__device__ __forceinline__ void write_block(
+    Tile<K> tile, const float (&values)[2 * kPairs][4], Bf16* out,
+    std::int64_t stride, int row0, int col0, int rows, int lane) {
+  __syncwarp();
+#pragma unroll
+  for (int p = 0; p < kPairs; ++p) {
+    std::uint32_t r[4];
+    pack_a(r, values[2 * p], values[2 * p + 1]);
+    store_matrix(tile.unit(row0 + (lane & 15), col0 + 16 * p + (lane >> 4) * 8),
+                 r);
+  }
+  __syncwarp();
+  constexpr int kUnits = 2 * kPairs, kRows = 32 / kUnits;
+#pragma unroll
+  for (int i = 0; i < 16 / kRows; ++i) {
+    const int row = row0 + i * kRows + lane / kUnits;
+    const int col = col0 + lane % kUnits * 8;
+    if (row < rows) copy_out(out + row * stride + col, tile.unit(row, col));
+  }
+}
+
+template <int K, bool kSeparateKey, bool kGrouped>
+__global__ void __launch_bounds__(512, 1) gradients(const Args args) {
+  using L = Gradients<K, kSeparateKey>;
+  constexpr int kPairs = K / 64;  // 16-column pairs of a column group
+  constexpr int kTiles = 2 * kPairs;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int warp = thread / 32, lane = thread % 32;
+  const int g = lane >> 2, t = lane & 3;
+  const int row_group = warp / 4, column_group = warp % 4;
+  const int row0 = 16 * row_group, col0 = 16 * kPairs * column_group;
+  const int V = args.V;
+  const int slots = V / L::kSlot;
+  const int heads = kGrouped ? args.HV / args.H : 1;
+  const bool gated = args.gate != DeltaRuleGate::kNone;
+  unsigned char* shared = dynamic_shared();
+  const Tile<K> q{reinterpret_cast<Bf16*>(shared + L::kQ)};
+  const Tile<K> k{reinterpret_cast<Bf16*>(shared + L::kK)};
+  const Tile<K> kt{reinterpret_cast<Bf16*>(shared + L::kKt)};
+  const Tile<kChunk> dA{reinterpret_cast<Bf16*>(shared + L::kDA)};
+  const Tile<kChunk> dP{reinterpret_cast<Bf16*>(shared + L::kDP)};
+  float* dots = reinterpret_cast<float*>(shared + L::kDots);
+  float* ends = reinterpret_cast<float*>(shared + L::kEnds);
+
+  const std::int64_t key_stride = static_cast<std::int64_t>(args.H) * K;
+  const std::int64_t write_stride = static_cast<std::int64_t>(args.HV) * K;
+  const std::int64_t value_stride = static_cast<std::int64_t>(args.HV) * V;
+  const std::int64_t items =
+      args.first_chunk[args.N] * static_cast<std::int64_t>(args.H);
+
+  const auto load_keys = [&](std::int64_t item, int head) {
+    const ChunkInfo chunk = args.chunks[item / args.H];
+    const int h = static_cast<int>(item % args.H);
+    const std::int64_t key_at = (chunk.first * args.H + h) * K;
+    load_tile<kChunk, K, L::kThreads>(q, bf16(args.q) + key_at, key_stride,
+                                      chunk.rows, thread);
+    load_tile<kChunk, K, L::kThreads>(k, bf16(args.k) + key_at, key_stride,
+                                      chunk.rows, thread);
+    if (kSeparateKey) {
+      load_tile<kChunk, K, L::kThreads>(
+          kt, bf16(args.kt) + (chunk.first * args.HV + h * heads + head) * K,
+          write_stride, chunk.rows, thread);
+    }
+  };
+  const auto load_slot = [&](std::int64_t item, int head, int slot,
+                             int buffer) {
+    const std::int64_t chunk_index = item / args.H;
+    const ChunkInfo chunk = args.chunks[chunk_index];
+    const int hv = static_cast<int>(item % args.H) * heads + head;
+    const std::int64_t chunk_head = chunk_index * args.HV + hv;
+    unsigned char* base = shared + L::kBuffers + buffer * L::kBufferBytes;
+    const int v0 = slot * L::kSlot;
+    const auto tile = [&](int at) {
+      return Tile<L::kSlot>{reinterpret_cast<Bf16*>(base + at)};
+    };
+    load_tile<kChunk, L::kSlot, L::kThreads>(
+        tile(L::kGradO),
+        bf16(args.grad_o) + (chunk.first * args.HV + hv) * V + v0, value_stride,
+        chunk.rows, thread);
+    const std::int64_t value_at = chunk_head * kChunk * V + v0;
+    load_tile<kChunk, L::kSlot, L::kThreads>(
+        tile(L::kX), bf16(args.X) + value_at, V, kChunk, thread);
+    load_tile<kChunk, L::kSlot, L::kThreads>(
+        tile(L::kZ), bf16(args.Z) + value_at, V, kChunk, thread);
+    const std::int64_t state_at = (chunk_head * V + v0) * K;
+    load_tile<L::kSlot, K, L::kThreads>({reinterpret_cast<Bf16*>(base + L::kS)},
+                                        bf16(args.S) + state_at, K, L::kSlot,
+                                        thread);
+    load_tile<L::kSlot, K, L::kThreads>(
+        {reinterpret_cast<Bf16*>(base + L::kDS)}, bf16(args.dS) + state_at, K,
+        L::kSlot, thread);
+    load_floats_async<kVectors * kChunk>(
+        reinterpret_cast<float*>(base + L::kVec),
+        args.vectors + chunk_head * kVectors * kChunk, thread);
+  };
+
+  std::int64_t item = blockIdx.x;
+  int head = 0, slot = 0, buffer = 0;
+  if (item < items) load_slot(item, 0, 0, 0);
+  copy_async_commit();
+
+  float dq[kTiles][4], dk[kTiles][4], dkt[kTiles][4], dp[2][4], da[2][4];
+  float dq_sum[kGrouped ? kTiles : 1][4], dk_sum[kGrouped ? kTiles : 1][4];
+  float q_sum[2], k_sum[2];  // row dots over the value heads
+  float dbeta[2], state_dot;
+
+  while (item < items) {
+    copy_async_wait<0>();
+    __syncthreads();
+    if (slot == 0) {
+      load_keys(item, head);
+      copy_async_commit();
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          dq[n][e] = dk[n][e] = dkt[n][e] = 0.f;
+          if (kGrouped && head == 0) dq_sum[n][e] = dk_sum[n][e] = 0.f;
+        }
+      }
+#pragma unroll
+      for (int e = 0; e < 8; ++e) dp[e / 4][e % 4] = da[e / 4][e % 4] = 0.f;
+      dbeta[0] = dbeta[1] = state_dot = 0.f;
+      if (head == 0) q_sum[0] = q_sum[1] = k_sum[0] = k_sum[1] = 0.f;
+    }
+    // What comes after this slot.
+    std::int64_t next_item = item;
+    int next_head = head, next_slot = slot + 1;
+    if (next_slot == slots) {
+      next_slot = 0;
+      if (++next_head == heads) {
+        next_head = 0;
+        next_item += gridDim.x;
+      }
+    }
+    if (next_item < items) {
+      load_slot(next_item, next_head, next_slot, buffer ^ 1);
+    }
+    copy_async_commit();
+
+    const std::int64_t chunk_index = item / args.H;
+    const ChunkInfo chunk = args.chunks[chunk_index];
+    const int h = static_cast<int>(item % args.H);
+    const int hv = h * heads + head;
+    unsigned char* base = shared + L::kBuffers + buffer * L::kBufferBytes;
+    const Tile<L::kSlot> grad_o{reinterpret_cast<Bf16*>(base + L::kGradO)};
+    const Tile<L::kSlot> X{reinterpret_cast<Bf16*>(base + L::kX)};
+    const Tile<L::kSlot> Z{reinterpret_cast<Bf16*>(base + L::kZ)};
+    const Tile<K> S{reinterpret_cast<Bf16*>(base + L::kS)};
+    const Tile<K> dS{reinterpret_cast<Bf16*>(base + L::kDS)};
+    const float* vec = reinterpret_cast<const float*>(base + L::kVec);
+    const float* beta = vec + kVecBeta * kChunk;
+
+    {  // dv = K^-1/2 b X
+      const int row = thread / 8, col = thread % 8 * 8;
+      if (row < chunk.rows) {
+        const uint4 x = *reinterpret_cast<const uint4*>(X.unit(row, col));
+        const float f = args.scale * beta[row];
+        const std::uint32_t in[4] = {x.x, x.y, x.z, x.w};
+        std::uint32_t out[4];
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+          out[w] = pack_bf16(f * low_bf16(in[w]), f * high_bf16(in[w]));
+        }
+        *reinterpret_cast<uint4*>(bf16(args.grad_v) +
+                                  (chunk.first * args.HV + hv) * V +
+                                  row * value_stride + slot * L::kSlot + col) =
+            uint4{out[0], out[1], out[2], out[3]};
+      }
+    }
+    if (gated) {
+#pragma unroll
+      for (int i = 0; i < L::kSlot * K / 8 / L::kThreads; ++i) {
+        const int at = i * L::kThreads + thread;
+        const int row = at / (K / 8), col = at % (K / 8) * 8;
+        const uint4 a = *reinterpret_cast<const uint4*>(S.unit(row, col));
+        const uint4 b = *reinterpret_cast<const uint4*>(dS.unit(row, col));
+        state_dot += dot_pair(a.x, b.x) + dot_pair(a.y, b.y) +
+                     dot_pair(a.z, b.z) + dot_pair(a.w, b.w);
+      }
+    }
+#pragma unroll
+    for (int s = 0; s < L::kSlot / 16; ++s) {
+      std::uint32_t o_a[4], x_a[4], z_a[4], b[4];
+      load_a(o_a, grad_o, row0, 16 * s, lane);
+      load_a(x_a, X, row0, 16 * s, lane);
+      load_a(z_a, Z, row0, 16 * s, lane);
+      if (s == column_group) {
+        dbeta[0] += dot_pair(x_a[0], z_a[0]) + dot_pair(x_a[2], z_a[2]);
+        dbeta[1] += dot_pair(x_a[1], z_a[1]) + dot_pair(x_a[3], z_a[3]);
+      }
+      if (column_group <= row_group) {
+        load_b(b, Z, 16 * column_group, 16 * s, lane);
+        mma_bf16(dp[0], o_a, b[0], b[1]);
+        mma_bf16(dp[1], o_a, b[2], b[3]);
+        mma_bf16(da[0], x_a, b[0], b[1]);
+        mma_bf16(da[1], x_a, b[2], b[3]);
+      }
+#pragma unroll
+      for (int p = 0; p < kPairs; ++p) {
+        load_b_transposed(b, S, 16 * s, col0 + 16 * p, lane);
+        mma_bf16(dq[2 * p], o_a, b[0], b[1]);
+        mma_bf16(dq[2 * p + 1], o_a, b[2], b[3]);
+        mma_bf16(dk[2 * p], x_a, b[0], b[1]);
+        mma_bf16(dk[2 * p + 1], x_a, b[2], b[3]);
+        load_b_transposed(b, dS, 16 * s, col0 + 16 * p, lane);
+        mma_bf16(dkt[2 * p], z_a, b[0], b[1]);
+        mma_bf16(dkt[2 * p + 1], z_a, b[2], b[3]);
+      }
+    }
+
+    if (slot + 1 == slots) {
+      copy_async_wait<1>();  // q, k, kt; the next slot may still be under way
+      __syncthreads();
+      const int rows2[2] = {row0 + g, row0 + g + 8};
+      float to_end = 0;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int i = rows2[half];
+        const float query = vec[kVecQuery * kChunk + i];
+        const float read = -beta[i] * vec[kVecRead * kChunk + i];
+        const float write = beta[i] * vec[kVecWrite * kChunk + i];
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            dq[n][2 * half + e] *= query;
+            dk[n][2 * half + e] *= read;
+            dkt[n][2 * half + e] *= write;
+          }
+          if (gated) {
+            to_end += dot_pair(tile_pair(kt, i, col0 + 8 * n, t),
+                               dkt[n][2 * half], dkt[n][2 * half + 1]);
+          }
+        }
+        const float* G = vec + kVecG * kChunk;
+        const float* rk = vec + kVecRk * kChunk;
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            const int j = 16 * column_group + 8 * n + 2 * t + e;
+            float a = 0, p = 0;
+            if (j <= i) {
+              const float f =
+                  beta[j] * rk[j] * exp2_nonpositive(fminf(G[i] - G[j], 0.f));
+              p = dp[n][2 * half + e] * f * vec[kVecRq * kChunk + i];
+              if (j < i) a = -da[n][2 * half + e] * f * beta[i] * rk[i];
+            }
+            dp[n][2 * half + e] = p;
+            da[n][2 * half + e] = a;
+          }
+        }
+      }
+      if (column_group <= row_group) {
+        std::uint32_t r[4];
+        const int row = row0 + (lane & 15);
+        const int col = 16 * column_group + (lane >> 4) * 8;
+        pack_a(r, dp[0], dp[1]);
+        store_matrix(dP.unit(row, col), r);
+        pack_a(r, da[0], da[1]);
+        store_matrix(dA.unit(row, col), r);
+      }
+      if (gated) {
+        to_end += vec[kVecDecay * kChunk] * state_dot;
+        to_end = warp_sum(to_end);
+        if (lane == 0) ends[warp] = to_end;
+      }
+      __syncthreads();
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        if (s <= row_group) {
+          std::uint32_t p_a[4], a_a[4], b[4];
+          load_a(p_a, dP, row0, 16 * s, lane);
+          load_a(a_a, dA, row0, 16 * s, lane);
+#pragma unroll
+          for (int p = 0; p < kPairs; ++p) {
+            load_b_transposed(b, kt, 16 * s, col0 + 16 * p, lane);
+            mma_bf16(dq[2 * p], p_a, b[0], b[1]);
+            mma_bf16(dq[2 * p + 1], p_a, b[2], b[3]);
+            mma_bf16(dk[2 * p], a_a, b[0], b[1]);
+            mma_bf16(dk[2 * p + 1], a_a, b[2], b[3]);
+          }
+        }
+        if (s >= row_group) {
+          std::uint32_t p_a[4], a_a[4], b[4];
+          load_a_transposed(p_a, dP, 16 * s, row0, lane);
+          load_a_transposed(a_a, dA, 16 * s, row0, lane);
+#pragma unroll
+          for (int p = 0; p < kPairs; ++p) {
+            load_b_transposed(b, k, 16 * s, col0 + 16 * p, lane);
+            mma_bf16(dkt[2 * p], a_a, b[0], b[1]);
+            mma_bf16(dkt[2 * p + 1], a_a, b[2], b[3]);
+            load_b_transposed(b, q, 16 * s, col0 + 16 * p, lane);
+            mma_bf16(dkt[2 * p], p_a, b[0], b[1]);
+            mma_bf16(dkt[2 * p + 1], p_a, b[2], b[3]);
+          }
+        }
+      }
+
+      // Row dots: over the quad, then over the column groups.
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int i = rows2[half];
+        float dot[4] = {0.f, 0.f, 0.f, dbeta[half]};
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+          const int col = col0 + 8 * n;
+          dot[kDotQ] += dot_pair(tile_pair(q, i, col, t), dq[n][2 * half],
+                                 dq[n][2 * half + 1]);
+          dot[kDotK] += dot_pair(tile_pair(k, i, col, t), dk[n][2 * half],
+                                 dk[n][2 * half + 1]);
+          dot[kDotKt] += dot_pair(tile_pair(kt, i, col, t), dkt[n][2 * half],
+                                  dkt[n][2 * half + 1]);
+        }
+#pragma unroll
+        for (int d = 0; d < 4; ++d) {
+          dot[d] += __shfl_xor_sync(0xffffffffu, dot[d], 1);
+          dot[d] += __shfl_xor_sync(0xffffffffu, dot[d], 2);
+          if (t == 0) dots[(d * 4 + column_group) * kChunk + i] = dot[d];
+        }
+      }
+      __syncthreads();
+      const auto total = [&](int d, int i) {
+        const float* at = dots + d * 4 * kChunk + i;
+        return at[0] + at[kChunk] + at[2 * kChunk] + at[3 * kChunk];
+      };
+      if (thread < chunk.rows) {
+        args.grad_beta[(chunk.first + thread) * args.HV + hv] =
+            args.scale * total(kDotBeta, thread);
+      }
+      if (gated && warp == 15) {
+        // dg: sum of dG from each token to the chunk's end, two a lane; the
+        // last token's dG also holds the decay of the state.
+        float x[2], end = 0;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int i = 2 * lane + e;
+          x[e] = total(kDotQ, i) + total(kDotK, i) - total(kDotKt, i);
+        }
+#pragma unroll
+        for (int w = 0; w < 16; ++w) end += ends[w];
+        float sum = x[0] + x[1];
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+          const float later = __shfl_down_sync(0xffffffffu, sum, step);
+          if (lane + step < 32) sum += later;
+        }
+        float above = __shfl_down_sync(0xffffffffu, sum, 1);
+        if (lane == 31) above = 0.f;
+        float* out = args.grad_g + chunk.first * args.HV + hv;
+        if (2 * lane < chunk.rows) {
+          out[2 * lane * args.HV] = args.scale * (sum + end);
+        }
+        if (2 * lane + 1 < chunk.rows) {
+          out[(2 * lane + 1) * args.HV] = args.scale * (above + x[1] + end);
+        }
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int i = rows2[half];
+        q_sum[half] += total(kDotQ, i);
+        k_sum[half] += total(kDotK, i) + total(kDotKt, i);
+      }
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          if (!kSeparateKey) dk[n][e] += dkt[n][e];
+          if constexpr (kGrouped) {
+            dq_sum[n][e] += dq[n][e];
+            dk_sum[n][e] += dk[n][e];
+          }
+        }
+      }
+      if (kSeparateKey) {
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) dkt[n][e] *= args.scale;
+        }
+        write_block<K, kPairs>(
+            kt, dkt, bf16(args.grad_kt) + (chunk.first * args.HV + hv) * K,
+            write_stride, row0, col0, chunk.rows, lane);
+      }
+      if (head + 1 == heads) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int i = rows2[half];
+          const float rq = vec[kVecRq * kChunk + i];
+          const float rk = vec[kVecRk * kChunk + i];
+          const float q_pull = args.l2_norm ? rq * rq * q_sum[half] : 0.f;
+          const float k_pull = args.l2_norm ? rk * rk * k_sum[half] : 0.f;
+#pragma unroll
+          for (int n = 0; n < kTiles; ++n) {
+            const std::uint32_t q_pair = tile_pair(q, i, col0 + 8 * n, t);
+            const std::uint32_t k_pair = tile_pair(k, i, col0 + 8 * n, t);
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+              float& q_out = dq[n][2 * half + e];
+              float& k_out = dk[n][2 * half + e];
+              if constexpr (kGrouped) {
+                q_out = dq_sum[n][2 * half + e];
+                k_out = dk_sum[n][2 * half + e];
+              }
+              q_out =
+                  args.scale * (q_out - q_pull * (e == 0 ? low_bf16(q_pair)
+                                                         : high_bf16(q_pair)));
+              k_out =
+                  args.scale * (k_out - k_pull * (e == 0 ? low_bf16(k_pair)
+                                                         : high_bf16(k_pair)));
+            }
+          }
+        }
+        const std::int64_t key_at = (chunk.first * args.H + h) * K;
+        write_block<K, kPairs>(q, dq, bf16(args.grad_q) + key_at, key_stride,
+                               row0, col0, chunk.rows, lane);
+        write_block<K, kPairs>(k, dk, bf16(args.grad_k) + key_at, key_stride,
+                               row0, col0, chunk.rows, lane);
+      }
+    }
+    item = next_item;
+    head = next_head;
+    slot = next_slot;
+    buffer ^= 1;
+  }
+}
+
+template <int K, bool kSeparateKey, bool kGrouped>
+void launch_gradients(const Args& args, Stream stream) {
+  using L = Gradients<K, kSeparateKey>;
+  const std::int64_t items = args.max_chunks * args.H;
+  const std::int64_t blocks = multiprocessors();
+  launch("delta_rule gradients", gradients<K, kSeparateKey, kGrouped>,
+         items < blocks ? items : blocks, L::kThreads, L::kSharedBytes, stream,
+         args);
+}
+
+}  // namespace osdn::kernels::delta_rule::chunk

@@ -1,0 +1,18 @@
+#pragma once
+// The compiled instances of the chunk version, by key width. `warps` times 16
+// is the number of value columns of a block.
+
+#include "kernels/delta_rule/layout.h"
+
+namespace osdn::kernels::delta_rule::chunk {
+
+void prepare_k64(const Args& args, Stream stream);
+void prepare_k128(const Args& args, Stream stream);
+void scan_k64(const Args& args, bool output, int warps, Stream stream);
+void scan_k128(const Args& args, bool output, int warps, Stream stream);
+void reverse_k64(const Args& args, int warps, Stream stream);
+void reverse_k128(const Args& args, int warps, Stream stream);
+void gradients_k64(const Args& args, Stream stream);
+void gradients_k128(const Args& args, Stream stream);
+
+}  // namespace osdn::kernels::delta_rule::chunk

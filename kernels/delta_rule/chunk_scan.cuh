@@ -1,0 +1,322 @@
+#pragma once
+// F2 and B1: the state over a document, S^T [V,K] in fp32 accumulators, one
+// warp per 16 value columns. All left operands come from registers and all
+// right operands are tiles in shared memory, so the warps of a block meet only
+// where a buffer changes hands: once a chunk.
+//
+//   E^T = V^T - read (K S)^T;  Z^T = E^T + (b E)^T n^T;  U = b Z
+//   O^T = query (Q S)^T + U^T P^T;  S^T = decay S^T + (write U)^T kt
+//
+// kOutput writes o and state_T (F2); otherwise S at each chunk's start and Z
+// (B1).
+
+#include "kernels/delta_rule/chunk_common.cuh"
+
+namespace osdn::kernels::delta_rule::chunk {
+
+template <int K, int kWarps, bool kSeparateKey, bool kOutput>
+struct Scan {
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kCols = 16 * kWarps;  ///< value columns of a block
+  static constexpr int kKeyBytes = kChunk * K * 2;
+  static constexpr int kPairBytes = kChunk * kChunk * 2;
+  // one stage
+  static constexpr int kK = 0;
+  static constexpr int kKt = kSeparateKey ? kK + kKeyBytes : kK;
+  static constexpr int kQ = kKt + kKeyBytes;
+  static constexpr int kV = kQ + (kOutput ? kKeyBytes : 0);
+  static constexpr int kNTile = kV + kChunk * kCols * 2;
+  static constexpr int kP = kNTile + kPairBytes;
+  static constexpr int kVec = kP + (kOutput ? kPairBytes : 0);
+  static constexpr int kFirstVec = kVecBeta;  ///< the vectors that are used
+  static constexpr int kVecFloats = (kVectors - kFirstVec) * kChunk;
+  static constexpr int kStageBytes =
+      kVec + (kVecFloats * 4 + 1023) / 1024 * 1024;
+  static constexpr int kStaging = 2 * kStageBytes;  ///< S, 16 rows a warp
+  static constexpr int kSharedBytes =
+      kStaging + (kOutput ? 0 : kWarps * 16 * K * 2);
+};
+
+template <int K, int kWarps, bool kSeparateKey, bool kOutput>
+__global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
+  using L = Scan<K, kWarps, kSeparateKey, kOutput>;
+  const int slices = args.V / L::kCols;
+  const std::int64_t unit = blockIdx.x / static_cast<unsigned>(slices);
+  const int slice =
+      static_cast<int>(blockIdx.x % static_cast<unsigned>(slices));
+  const int hv = static_cast<int>(unit % args.HV);
+  const std::int64_t document = unit / args.HV;
+  const int h = hv / (args.HV / args.H);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int warp = thread / 32, lane = thread % 32;
+  const int g = lane >> 2, t = lane & 3;
+  const int column = slice * L::kCols + 16 * warp;  // the warp's first
+  const int V = args.V;
+  unsigned char* shared = dynamic_shared();
+
+  const std::int64_t key_stride = static_cast<std::int64_t>(args.H) * K;
+  const std::int64_t write_stride = static_cast<std::int64_t>(args.HV) * K;
+  const std::int64_t value_stride = static_cast<std::int64_t>(args.HV) * V;
+  const auto load_stage = [&](std::int64_t chunk_index, int stage) {
+    const ChunkInfo chunk = args.chunks[chunk_index];
+    const std::int64_t chunk_head = chunk_index * args.HV + hv;
+    unsigned char* base = shared + stage * L::kStageBytes;
+    const std::int64_t key_at = (chunk.first * args.H + h) * K;
+    load_tile<kChunk, K, L::kThreads>({reinterpret_cast<Bf16*>(base + L::kK)},
+                                      bf16(args.k) + key_at, key_stride,
+                                      chunk.rows, thread);
+    load_tile<kChunk, L::kCols, L::kThreads>(
+        {reinterpret_cast<Bf16*>(base + L::kV)},
+        bf16(args.v) + (chunk.first * args.HV + hv) * V + slice * L::kCols,
+        value_stride, chunk.rows, thread);
+    load_floats_async<L::kVecFloats>(
+        reinterpret_cast<float*>(base + L::kVec),
+        args.vectors + (chunk_head * kVectors + L::kFirstVec) * kChunk, thread);
+    load_tile<kChunk, kChunk, L::kThreads>(
+        {reinterpret_cast<Bf16*>(base + L::kNTile)},
+        bf16(args.n) + chunk_head * kChunk * kChunk, kChunk, kChunk, thread);
+    if (kOutput) {
+      load_tile<kChunk, K, L::kThreads>({reinterpret_cast<Bf16*>(base + L::kQ)},
+                                        bf16(args.q) + key_at, key_stride,
+                                        chunk.rows, thread);
+      load_tile<kChunk, kChunk, L::kThreads>(
+          {reinterpret_cast<Bf16*>(base + L::kP)},
+          bf16(args.P) + chunk_head * kChunk * kChunk, kChunk, kChunk, thread);
+    }
+    if (kSeparateKey) {
+      load_tile<kChunk, K, L::kThreads>(
+          {reinterpret_cast<Bf16*>(base + L::kKt)},
+          bf16(args.kt) + (chunk.first * args.HV + hv) * K, write_stride,
+          chunk.rows, thread);
+    }
+    copy_async_commit();
+  };
+
+  const std::int64_t begin = args.first_chunk[document];
+  const std::int64_t end = args.first_chunk[document + 1];
+  if (begin < end) load_stage(begin, 0);
+
+  float S[K / 8][4];  // rows: value columns g, g+8; columns: keys 8n+2t, +1
+  const std::int64_t state = unit * K * V + column + g;
+#pragma unroll
+  for (int n = 0; n < K / 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      S[n][e] =
+          args.state0 == nullptr
+              ? 0.f
+              : args.state0[state + (8 * n + 2 * t + e % 2) * V + (e / 2) * 8];
+    }
+  }
+
+  for (std::int64_t index = begin; index < end; ++index) {
+    const int stage = static_cast<int>((index - begin) & 1);
+    unsigned char* base = shared + stage * L::kStageBytes;
+    const Tile<K> k{reinterpret_cast<Bf16*>(base + L::kK)};
+    const Tile<K> kt{reinterpret_cast<Bf16*>(base + L::kKt)};
+    const Tile<K> q{reinterpret_cast<Bf16*>(base + L::kQ)};
+    const Tile<L::kCols> v{reinterpret_cast<Bf16*>(base + L::kV)};
+    const Tile<kChunk> n_tile{reinterpret_cast<Bf16*>(base + L::kNTile)};
+    const Tile<kChunk> p_tile{reinterpret_cast<Bf16*>(base + L::kP)};
+    const float* vec =
+        reinterpret_cast<const float*>(base + L::kVec) - L::kFirstVec * kChunk;
+    const std::int64_t chunk_head = index * args.HV + hv;
+
+    copy_async_wait<0>();
+    __syncthreads();  // this stage has arrived; the other one is free
+    if (index + 1 < end) load_stage(index + 1, stage ^ 1);
+
+    float E[8][4] = {};  // becomes Z; rows as S, columns: tokens 8n+2t, +1
+    float O[kOutput ? 8 : 1][4] = {};
+#pragma unroll
+    for (int s = 0; s < K / 16; ++s) {
+      std::uint32_t a[4];
+      pack_a(a, S[2 * s], S[2 * s + 1]);
+      if (!kOutput) {
+        const Tile<K> staging{
+            reinterpret_cast<Bf16*>(shared + L::kStaging + warp * 16 * K * 2)};
+        store_matrix(staging.unit(lane & 15, 16 * s + (lane >> 4) * 8), a);
+      }
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        std::uint32_t b[4];
+        load_b(b, k, 16 * p, 16 * s, lane);
+        mma_bf16(E[2 * p], a, b[0], b[1]);
+        mma_bf16(E[2 * p + 1], a, b[2], b[3]);
+        if constexpr (kOutput) {
+          load_b(b, q, 16 * p, 16 * s, lane);
+          mma_bf16(O[2 * p], a, b[0], b[1]);
+          mma_bf16(O[2 * p + 1], a, b[2], b[3]);
+        }
+      }
+    }
+    if constexpr (!kOutput) {
+      const Tile<K> staging{
+          reinterpret_cast<Bf16*>(shared + L::kStaging + warp * 16 * K * 2)};
+      __syncwarp();
+      Bf16* out = bf16(args.S) + (chunk_head * V + column) * K;
+      constexpr int kUnits = K / 8, kRows = 32 / kUnits;
+#pragma unroll
+      for (int i = 0; i < 16 / kRows; ++i) {
+        const int row = i * kRows + lane / kUnits, col = lane % kUnits * 8;
+        copy_out(out + row * K + col, staging.unit(row, col));
+      }
+      __syncwarp();
+    }
+
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {  // E = V - read KS
+      std::uint32_t r[4];
+      load_a_transposed(r, v, 16 * s, 16 * warp, lane);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float(&e)[4] = E[2 * s + half];
+        const float2 read =
+            token_pair(vec + kVecRead * kChunk, 2 * s + half, lane);
+        e[0] = low_bf16(r[2 * half]) - read.x * e[0];
+        e[1] = high_bf16(r[2 * half]) - read.y * e[1];
+        e[2] = low_bf16(r[2 * half + 1]) - read.x * e[2];
+        e[3] = high_bf16(r[2 * half + 1]) - read.y * e[3];
+      }
+    }
+    {
+      std::uint32_t a[4][4];
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        const float* beta = vec + kVecBeta * kChunk;
+        pack_a_scaled(a[s], E[2 * s], E[2 * s + 1],
+                      token_pair(beta, 2 * s, lane),
+                      token_pair(beta, 2 * s + 1, lane));
+      }
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+#pragma unroll
+        for (int p = s; p < 4; ++p) {  // n is lower triangular
+          std::uint32_t b[4];
+          load_b(b, n_tile, 16 * p, 16 * s, lane);
+          mma_bf16(E[2 * p], a[s], b[0], b[1]);
+          mma_bf16(E[2 * p + 1], a[s], b[2], b[3]);
+        }
+      }
+    }
+    if constexpr (!kOutput) {
+      // Z goes out through the warp's own columns of v, which it has read.
+      __syncwarp();
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        std::uint32_t r[4];
+        pack_a(r, E[2 * s], E[2 * s + 1]);
+        store_matrix_transposed(v.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
+                                       16 * warp + ((lane >> 3) & 1) * 8),
+                                r);
+      }
+      __syncwarp();
+      Bf16* out = bf16(args.Z) + chunk_head * kChunk * V + column;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = 16 * i + lane / 2, col = lane % 2 * 8;
+        copy_out(out + static_cast<std::int64_t>(row) * V + col,
+                 v.unit(row, 16 * warp + col));
+      }
+    }
+
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {  // U = b Z
+      const float2 beta = token_pair(vec + kVecBeta * kChunk, n, lane);
+      E[n][0] *= beta.x;
+      E[n][1] *= beta.y;
+      E[n][2] *= beta.x;
+      E[n][3] *= beta.y;
+    }
+    if constexpr (kOutput) {
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        const float2 query = token_pair(vec + kVecQuery * kChunk, n, lane);
+        O[n][0] *= query.x;
+        O[n][1] *= query.y;
+        O[n][2] *= query.x;
+        O[n][3] *= query.y;
+      }
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        std::uint32_t a[4];
+        pack_a(a, E[2 * s], E[2 * s + 1]);
+#pragma unroll
+        for (int p = s; p < 4; ++p) {
+          std::uint32_t b[4];
+          load_b(b, p_tile, 16 * p, 16 * s, lane);
+          mma_bf16(O[2 * p], a, b[0], b[1]);
+          mma_bf16(O[2 * p + 1], a, b[2], b[3]);
+        }
+      }
+      __syncwarp();
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        float scaled[2][4];
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          scaled[e / 4][e % 4] = args.scale * O[2 * s + e / 4][e % 4];
+        }
+        std::uint32_t r[4];
+        pack_a(r, scaled[0], scaled[1]);
+        store_matrix_transposed(v.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
+                                       16 * warp + ((lane >> 3) & 1) * 8),
+                                r);
+      }
+      __syncwarp();
+      const ChunkInfo chunk = args.chunks[index];
+      Bf16* out = bf16(args.o) + (chunk.first * args.HV + hv) * V + column;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = 16 * i + lane / 2, col = lane % 2 * 8;
+        if (row < chunk.rows) {
+          copy_out(out + row * value_stride + col,
+                   v.unit(row, 16 * warp + col));
+        }
+      }
+    }
+
+    const float decay = vec[kVecDecay * kChunk];
+#pragma unroll
+    for (int n = 0; n < K / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) S[n][e] *= decay;
+    }
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      std::uint32_t a[4];
+      const float* write = vec + kVecWrite * kChunk;
+      pack_a_scaled(a, E[2 * s], E[2 * s + 1], token_pair(write, 2 * s, lane),
+                    token_pair(write, 2 * s + 1, lane));
+#pragma unroll
+      for (int p = 0; p < K / 16; ++p) {
+        std::uint32_t b[4];
+        load_b_transposed(b, kt, 16 * s, 16 * p, lane);
+        mma_bf16(S[2 * p], a, b[0], b[1]);
+        mma_bf16(S[2 * p + 1], a, b[2], b[3]);
+      }
+    }
+  }
+
+  if (kOutput && args.state_T != nullptr) {
+#pragma unroll
+    for (int n = 0; n < K / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        args.state_T[state + (8 * n + 2 * t + e % 2) * V + (e / 2) * 8] =
+            S[n][e];
+      }
+    }
+  }
+}
+
+template <int K, int kWarps, bool kSeparateKey, bool kOutput>
+void launch_scan(const Args& args, Stream stream) {
+  using L = Scan<K, kWarps, kSeparateKey, kOutput>;
+  launch(kOutput ? "delta_rule scan" : "delta_rule states",
+         scan<K, kWarps, kSeparateKey, kOutput>,
+         args.N * args.HV * (args.V / L::kCols), L::kThreads, L::kSharedBytes,
+         stream, args);
+}
+
+}  // namespace osdn::kernels::delta_rule::chunk

@@ -1,0 +1,396 @@
+// The delta rule's kernels on the GPU: against float64, against version 0,
+// bit for bit where bits must agree, and their speed.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "gpu/delta_rule_checks.h"
+#include "gpu/timing.h"
+
+namespace osdn::test {
+namespace {
+
+using kernels::DeltaRuleGate;
+using kernels::DeltaRuleVersion;
+using kernels::Element;
+
+void expect_right(const DeltaRuleCase& c, DeltaRuleVersion version,
+                  const DeltaRuleBounds& bounds = {}) {
+  const bool chunk = version == DeltaRuleVersion::kChunk;
+  for (const std::string& failure :
+       check_delta_rule(c, version, bounds, chunk, std::random_device{}())) {
+    ADD_FAILURE() << failure;
+  }
+  std::fflush(stdout);
+}
+
+/// Twice the bounds where correlated keys amplify the rounding of operands.
+const DeltaRuleBounds kLoose = {1e-2, 1.6e-2, 2e-2};
+const DeltaRuleBounds kFp32 = {2e-5, 4e-5, 5e-4};
+
+TEST(DeltaRuleChunk, lengths) {
+  DeltaRuleCase c;
+  c.key_width = c.value_width = 128;
+  c.key_heads = c.value_heads = 2;
+  for (const std::int64_t T : {1, 2, 15, 63, 64, 65, 127, 1000, 4096}) {
+    c.lengths = {T};
+    c.separate_key = T % 2 == 0;
+    c.gate = T % 3 == 0 ? DeltaRuleGate::kPerHead : DeltaRuleGate::kNone;
+    c.name = "128x128 T " + std::to_string(T);
+    expect_right(c, DeltaRuleVersion::kChunk);
+  }
+}
+
+TEST(DeltaRuleChunk, K5_widths) {
+  DeltaRuleCase c;
+  c.lengths = {200, 77};
+  for (const std::int64_t K : {64, 128}) {
+    for (const std::int64_t V : {64, 128, 192, 256}) {
+      for (const bool separate : {false, true}) {
+        c.key_width = K;
+        c.value_width = V;
+        c.separate_key = separate;
+        c.gate = separate ? DeltaRuleGate::kPerHead : DeltaRuleGate::kNone;
+        c.name = std::to_string(K) + "x" + std::to_string(V) +
+                 (separate ? " write key, gate" : "");
+        expect_right(c, DeltaRuleVersion::kChunk);
+      }
+    }
+  }
+}
+
+TEST(DeltaRuleChunk, V4_documents_empty_and_short) {
+  DeltaRuleCase c;
+  c.name = "documents 0,0,5,0,64,130,1,0";
+  c.lengths = {0, 0, 5, 0, 64, 130, 1, 0};
+  c.key_width = c.value_width = 128;
+  c.separate_key = true;
+  expect_right(c, DeltaRuleVersion::kChunk);
+  c.name = "all documents empty";
+  c.lengths = {0, 0};
+  c.separate_key = false;
+  expect_right(c, DeltaRuleVersion::kChunk);
+}
+
+TEST(DeltaRuleChunk, K4_correlated_keys) {
+  DeltaRuleCase c;
+  c.lengths = {512};
+  c.key_width = c.value_width = 128;
+  for (const double correlation : {0.1, 0.5, 0.9}) {
+    for (const double beta_max : {0.0, 1.0, 2.0}) {
+      c.correlation = correlation;
+      c.beta_max = beta_max;
+      c.name = "k.k " + std::to_string(correlation).substr(0, 3) + " beta to " +
+               std::to_string(static_cast<int>(beta_max));
+      expect_right(c, DeltaRuleVersion::kChunk,
+                   correlation < 0.4 ? DeltaRuleBounds{} : kLoose);
+    }
+  }
+}
+
+TEST(DeltaRuleChunk, K1_K8_decays) {
+  DeltaRuleCase c;
+  c.lengths = {300, 39};
+  c.key_width = c.value_width = 128;
+  c.gate = DeltaRuleGate::kPerHead;
+  for (const double decay : {0.0, -0.01, -20.0, -1000.0}) {
+    for (const bool separate : {false, true}) {
+      c.log_decay = decay;
+      c.separate_key = separate;
+      c.name = "decay " + std::to_string(static_cast<int>(decay * 100)) +
+               "/100" + (separate ? " write key" : "");
+      expect_right(c, DeltaRuleVersion::kChunk);
+    }
+  }
+}
+
+TEST(DeltaRuleChunk, grouped_value_heads) {
+  DeltaRuleCase c;
+  c.lengths = {150, 64};
+  c.key_heads = 2;
+  c.value_heads = 6;
+  c.key_width = c.value_width = 128;
+  c.gate = DeltaRuleGate::kPerHead;
+  for (const bool separate : {false, true}) {
+    c.separate_key = separate;
+    c.name = separate ? "grouped, write key" : "grouped";
+    expect_right(c, DeltaRuleVersion::kChunk);
+  }
+}
+
+TEST(DeltaRuleChunk, K7_absent_inputs) {
+  DeltaRuleCase c;
+  c.name = "no states, keys not normalised";
+  c.lengths = {150};
+  c.key_width = 64;
+  c.value_width = 128;
+  c.states = c.l2_norm = false;
+  expect_right(c, DeltaRuleVersion::kChunk);
+}
+
+TEST(DeltaRulePlain, every_gate_and_type) {
+  for (const Element element : {Element::kF32, Element::kBF16}) {
+    for (const DeltaRuleGate gate :
+         {DeltaRuleGate::kNone, DeltaRuleGate::kPerHead,
+          DeltaRuleGate::kPerChannel}) {
+      DeltaRuleCase c;
+      c.element = element;
+      c.gate = gate;
+      c.lengths = {100, 0, 65};
+      c.key_width = gate == DeltaRuleGate::kNone ? 256 : 40;
+      c.value_width = gate == DeltaRuleGate::kPerHead ? 256 : 24;
+      c.key_heads = 2;
+      c.value_heads = 4;
+      c.separate_key = gate != DeltaRuleGate::kPerHead;
+      c.name = std::to_string(c.key_width) + "x" +
+               std::to_string(c.value_width) +
+               (element == Element::kF32 ? " fp32" : " bf16");
+      expect_right(c, DeltaRuleVersion::kPlain,
+                   element == Element::kF32 ? kFp32 : DeltaRuleBounds{});
+    }
+  }
+}
+
+TEST(DeltaRulePlain, K1_channel_gate_of_minus_1000_at_full_width) {
+  DeltaRuleCase c;
+  c.name = "256x256 channel gate -1000";
+  c.element = Element::kF32;
+  c.gate = DeltaRuleGate::kPerChannel;
+  c.lengths = {130};
+  c.key_width = c.value_width = 256;
+  c.log_decay = -1000;
+  expect_right(c, DeltaRuleVersion::kPlain, {2e-4, 2e-4, 1e-3});
+}
+
+// ---- bits
+// -----------------------------------------------------------------------
+
+DeltaRuleCase bit_case() {
+  DeltaRuleCase c;
+  c.lengths = {100, 150};
+  c.key_width = c.value_width = 128;
+  c.key_heads = c.value_heads = 2;
+  c.gate = DeltaRuleGate::kPerHead;
+  return c;
+}
+
+std::vector<std::uint16_t> rows(const DeltaRuleRun& run, const DeltaRuleCase& c,
+                                std::int64_t begin, std::int64_t end) {
+  const auto all = run.o.download<std::uint16_t>();
+  const std::int64_t width = c.value_heads * c.value_width;
+  return {all.begin() + begin * width, all.begin() + end * width};
+}
+
+TEST(DeltaRuleBits, V1_documents_do_not_see_each_other) {
+  const DeltaRuleCase c = bit_case();
+  DeltaRuleProblem p = make_problem(c, 1);
+  DeltaRuleRun before(c, p, DeltaRuleVersion::kAuto, false);
+  before.run();
+  for (std::int64_t i = 0; i < 100 * 2 * 128; ++i) {
+    std::swap(p.in.k[static_cast<std::size_t>(i)],
+              p.in.q[static_cast<std::size_t>(i)]);
+  }
+  DeltaRuleRun after(c, p, DeltaRuleVersion::kAuto, false);
+  after.run();
+  EXPECT_NE(rows(before, c, 0, 100), rows(after, c, 0, 100));
+  EXPECT_EQ(rows(before, c, 100, 250), rows(after, c, 100, 250));
+  const auto gk1 = before.grad_k.download<std::uint16_t>();
+  const auto gk2 = after.grad_k.download<std::uint16_t>();
+  EXPECT_TRUE(
+      std::equal(gk1.begin() + 100 * 256, gk1.end(), gk2.begin() + 100 * 256));
+}
+
+TEST(DeltaRuleBits, K3_outputs_do_not_see_later_tokens) {
+  const DeltaRuleCase c = bit_case();
+  DeltaRuleProblem p = make_problem(c, 2);
+  DeltaRuleRun before(c, p, DeltaRuleVersion::kAuto, false);
+  before.run();
+  const std::size_t from = 37 * 2 * 128;
+  for (std::size_t i = from; i < p.in.k.size(); ++i) {
+    p.in.k[i] = -p.in.k[i];
+    p.in.v[i] = p.in.q[i];
+  }
+  for (std::size_t i = 37 * 2; i < p.in.g.size(); ++i) p.in.g[i] *= 20;
+  DeltaRuleRun after(c, p, DeltaRuleVersion::kAuto, false);
+  after.run();
+  EXPECT_EQ(rows(before, c, 0, 37), rows(after, c, 0, 37));
+  EXPECT_NE(rows(before, c, 37, 100), rows(after, c, 37, 100));
+}
+
+TEST(DeltaRuleBits, unit_write_key_and_zero_gate_are_the_plain_delta_rule) {
+  DeltaRuleCase c = bit_case();
+  c.separate_key = c.unit_write = true;
+  c.log_decay = 0;
+  const DeltaRuleProblem p = make_problem(c, 3);
+  DeltaRuleRun full(c, p, DeltaRuleVersion::kChunk, false);
+  full.run();
+  DeltaRuleCase bare = c;
+  bare.separate_key = false;
+  bare.gate = DeltaRuleGate::kNone;
+  DeltaRuleProblem q = p;
+  q.in.k_write.clear();
+  q.in.g.clear();
+  DeltaRuleRun less(bare, q, DeltaRuleVersion::kChunk, false);
+  less.run();
+  EXPECT_EQ(full.o.download<std::uint16_t>(), less.o.download<std::uint16_t>());
+  EXPECT_EQ(full.state_T.download<float>(), less.state_T.download<float>());
+  EXPECT_EQ(full.grad_q.download<std::uint16_t>(),
+            less.grad_q.download<std::uint16_t>());
+  EXPECT_EQ(full.grad_v.download<std::uint16_t>(),
+            less.grad_v.download<std::uint16_t>());
+}
+
+TEST(DeltaRuleBits, K9_seventy_thousand_documents) {
+  DeltaRuleCase c;
+  c.lengths.assign(70000, 1);
+  c.lengths[5] = 0;
+  c.key_width = c.value_width = 64;
+  c.states = false;
+  c.name = "70,000 documents";
+  expect_right(c, DeltaRuleVersion::kChunk);
+}
+
+// ---- speed
+// ----------------------------------------------------------------------
+
+struct SpeedRow {
+  const char* name;
+  std::int64_t documents, tokens, heads, K, V;
+  DeltaRuleGate gate;
+  bool separate_key;
+  double peer_forward, peer_both;  ///< ms, 0: not known
+};
+
+/// Random tensors of one shape, bf16, all on the device.
+class SpeedProblem {
+ public:
+  explicit SpeedProblem(const SpeedRow& row) {
+    const std::int64_t T = row.documents * row.tokens;
+    kernels::DeltaRuleInputs& in = fwd.in;
+    in.shape = {T, row.documents, row.heads, row.heads, row.K, row.V};
+    in.gate = row.gate;
+    in.q = half(T * row.heads * row.K);
+    in.k = half(T * row.heads * row.K);
+    if (row.separate_key) in.k_write = half(T * row.heads * row.K);
+    in.v = half(T * row.heads * row.V);
+    in.beta = single(T * row.heads, 0, 1);
+    if (row.gate != DeltaRuleGate::kNone) {
+      in.g = single(
+          T * row.heads * (row.gate == DeltaRuleGate::kPerChannel ? row.K : 1),
+          -0.1f, 0);
+    }
+    std::vector<std::int64_t> offsets;
+    for (std::int64_t i = 0; i <= row.documents; ++i) {
+      offsets.push_back(i * row.tokens);
+    }
+    buffers_.emplace_back(offsets.size() * 8);
+    buffers_.back().upload(offsets);
+    in.cu_seqlens = buffers_.back().as<std::int64_t>();
+    fwd.o = empty(T * row.heads * row.V * 2);
+    in.saved = empty(kernels::delta_rule_saved_bytes(in));
+    in.workspace = empty(kernels::delta_rule_fwd_workspace_bytes(fwd));
+    bwd.in = in;
+    bwd.grad_o = half(T * row.heads * row.V);
+    bwd.grad_q = empty(T * row.heads * row.K * 2);
+    bwd.grad_k = empty(T * row.heads * row.K * 2);
+    if (row.separate_key) bwd.grad_k_write = empty(T * row.heads * row.K * 2);
+    bwd.grad_v = empty(T * row.heads * row.V * 2);
+    bwd.grad_beta = static_cast<float*>(empty(T * row.heads * 4));
+    if (in.g != nullptr) {
+      bwd.grad_g = static_cast<float*>(
+          empty(T * row.heads * 4 *
+                (row.gate == DeltaRuleGate::kPerChannel ? row.K : 1)));
+    }
+    bwd.in.workspace = empty(kernels::delta_rule_bwd_workspace_bytes(bwd));
+  }
+  kernels::DeltaRuleFwdParams fwd;
+  kernels::DeltaRuleBwdParams bwd;
+
+ private:
+  void* empty(std::int64_t bytes) {
+    buffers_.emplace_back(static_cast<std::size_t>(bytes));
+    return buffers_.back().as<void>();
+  }
+  void* half(std::int64_t count) {
+    void* at = empty(count * 2);
+    fill_normal_bf16(at, count, ++seed_);
+    return at;
+  }
+  const float* single(std::int64_t count, float low, float high) {
+    auto* at = static_cast<float*>(empty(count * 4));
+    fill_uniform(at, count, low, high, ++seed_);
+    return at;
+  }
+  std::vector<DeviceBuffer> buffers_;
+  unsigned seed_ = 0;
+};
+
+TEST(DeltaRuleSpeed, table) {
+  const double copy = copy_rate();
+  std::printf("device-to-device copy %.2f TB/s, read and written\n",
+              copy / 1e12);
+  const auto none = DeltaRuleGate::kNone, head = DeltaRuleGate::kPerHead;
+  const SpeedRow table[] = {
+      {"DeltaNet 340m", 16, 4096, 8, 128, 128, none, false, 1.15, 3.39},
+      {"DeltaNet 340m, write key", 16, 4096, 8, 128, 128, none, true, 0, 0},
+      {"DeltaNet 1.3b", 8, 4096, 16, 128, 128, none, false, 1.32, 3.72},
+      {"DeltaNet long", 1, 32768, 16, 128, 128, none, false, 1.67, 4.86},
+      {"DeltaNet 340m, 32 x 2048", 32, 2048, 8, 128, 128, none, false, 1.16,
+       3.66},
+      {"GDN 340m", 16, 4096, 6, 128, 256, head, false, 1.10, 4.51},
+      {"KDA 340m", 16, 4096, 8, 128, 128, DeltaRuleGate::kPerChannel, false,
+       1.88, 9.64},
+  };
+  std::printf("%-28s %8s %8s %8s | peer fwd, fwd+bwd (ms)\n", "shape", "fwd",
+              "bwd", "fwd+bwd");
+  for (const SpeedRow& row : table) {
+    SpeedProblem problem(row);
+    const double forward = median_ms(
+        [&] { kernels::delta_rule_fwd(problem.fwd, nullptr); }, row.name);
+    const double backward = median_ms(
+        [&] { kernels::delta_rule_bwd(problem.bwd, nullptr); }, row.name);
+    std::printf("%-28s %8.3f %8.3f %8.3f | %.2f %.2f\n", row.name, forward,
+                backward, forward + backward, row.peer_forward, row.peer_both);
+    std::fflush(stdout);
+  }
+}
+
+/// Each kernel alone at the 340m shape, with the bytes that it has to move.
+TEST(DeltaRuleSpeed, kernels_of_340m) {
+  using kernels::delta_rule::Args;
+  const double copy = copy_rate();
+  for (const bool separate : {false, true}) {
+    const SpeedRow row = {"340m",   16, 4096, 8, 128, 128, DeltaRuleGate::kNone,
+                          separate, 0,  0};
+    SpeedProblem problem(row);
+    kernels::delta_rule_fwd(problem.fwd, nullptr);
+    kernels::delta_rule_bwd(problem.bwd, nullptr);
+    const Args args =
+        kernels::delta_rule::bind_backward(problem.fwd, problem.bwd);
+    const auto& version = kernels::delta_rule::kChunkVersion;
+    const double heads = 16.0 * 4096 * 8, key = separate ? 256 : 0;
+    const struct {
+      const char* name;
+      void (*run)(const Args&, Element, kernels::Stream);
+      double bytes;  ///< per token and head
+    } list[] = {{"F1 prepare", version.prepare, 512 + 256 + key},
+                {"F2 scan", version.scan, 768 + 256 + 256 + key},
+                {"B1 states", version.states, 512 + 128 + 768 + key},
+                {"B2 reverse", version.reverse, 768 + 256 + 768 + key},
+                {"B3 gradients", version.gradients, 3072 + 2 * key}};
+    for (const auto& kernel : list) {
+      const double ms = median_ms(
+          [&] { kernel.run(args, Element::kBF16, nullptr); }, kernel.name);
+      std::printf("%-14s%s %7.3f ms, bytes alone %.3f ms\n", kernel.name,
+                  separate ? " write key" : "          ", ms,
+                  1e3 * heads * kernel.bytes / copy);
+    }
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+}  // namespace osdn::test
