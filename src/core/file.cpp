@@ -244,7 +244,7 @@ std::string read_file(const fs::path& path) {
   }
 }
 
-std::uint64_t file_size(const fs::path& path) {
+std::uint64_t size_of_file(const fs::path& path) {
   return File::open_read(path).size();
 }
 

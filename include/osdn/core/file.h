@@ -110,7 +110,7 @@ class MappedFile {
 };
 
 std::string read_file(const std::filesystem::path& path);
-std::uint64_t file_size(const std::filesystem::path& path);
+std::uint64_t size_of_file(const std::filesystem::path& path);
 
 /// AtomicFile in one call.
 void write_file_atomic(const std::filesystem::path& path,

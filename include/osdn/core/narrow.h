@@ -16,8 +16,8 @@ namespace osdn {
 template <std::integral To, std::integral From>
 To narrow(From value, std::string_view what = "value") {
   if (!std::in_range<To>(value)) {
-    throw Error(concat(what, " ", value, " does not fit a ",
-                       std::is_signed_v<To> ? "signed" : "unsigned",
+    throw Error(concat(what, " ", value, " does not fit ",
+                       std::is_signed_v<To> ? "a signed" : "an unsigned",
                        " integer of ", 8 * sizeof(To), " bits"));
   }
   return static_cast<To>(value);
