@@ -91,7 +91,8 @@ fs::path find_config(const std::string& name) {
   }
   const std::set<std::string> names = names_in(folders);
   const std::vector<std::string> known(names.begin(), names.end());
-  if (const auto near = nearest(fs::path(name).filename().string(), known)) {
+  if (const auto near = nearest(
+          candidates(fs::path(name).filename()).back().string(), known)) {
     message += concat("\nDid you mean ", *near, "?");
   }
   message += known.empty() ? "\nThere is no configuration in these folders."

@@ -59,8 +59,10 @@ Converted to_integer(const JsonNode& node, const Key& key) {
   const std::string& text = node.text;
   if (text.find_first_of(".eE") != std::string::npos) {
     double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = std::floor(value) == value && std::fabs(value) < 9e15;
+    const auto read =
+        std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = read.ec == std::errc() && std::floor(value) == value &&
+                       std::fabs(value) < 9e15;
     return refuse(node, key,
                   whole ? concat(" (write ", static_cast<std::int64_t>(value),
                                  ": integers have no point and no exponent)")

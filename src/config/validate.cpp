@@ -91,10 +91,15 @@ class Checker {
     const bool sound = deltanet ? check_deltanet_heads() : check_head_dim();
     if (sound && config_.training.device == "cuda" &&
         usable({"training.device"})) {
-      check_kernel_width("key", model.key_width(),
-                         deltanet ? "model.num_heads" : "model.head_dim");
-      check_kernel_width("value", model.value_width(),
-                         deltanet ? "model.num_heads" : "model.expand_v");
+      const std::string_view key_path =
+          deltanet ? "model.num_heads" : "model.head_dim";
+      const bool key_fits =
+          check_kernel_width("key", model.key_width(), key_path);
+      // Value heads as wide as the key heads are the same fault.
+      if (key_fits || model.value_width() != model.key_width()) {
+        check_kernel_width("value", model.value_width(),
+                           deltanet ? "model.num_heads" : "model.expand_v");
+      }
     }
   }
 
@@ -163,14 +168,16 @@ class Checker {
     return sound;
   }
 
-  void check_kernel_width(std::string_view what, std::int64_t width,
+  bool check_kernel_width(std::string_view what, std::int64_t width,
                           std::string_view path) {
-    if (usable({path}) && (width % 8 != 0 || width > kWidestKernel)) {
+    const bool fits = width % 8 == 0 && width <= kWidestKernel;
+    if (!fits && usable({path})) {
       report(describe_(path), " gives ", what, " heads of ", width,
              " channels, but ", pointer_of("training.device"),
              " is \"cuda\", whose kernels take multiples of 8 up to ",
              kWidestKernel, ". Use such a width, or \"cpu\", which takes any.");
     }
+    return fits;
   }
 
   void check_gates() {
