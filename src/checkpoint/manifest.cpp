@@ -110,7 +110,7 @@ std::string find_damage(const fs::path& folder, const Manifest& manifest,
   for (const ManifestFile& file : manifest.files) {
     const fs::path path = folder / file.name;
     try {
-      const std::uint64_t size = osdn::file_size(path);
+      const std::uint64_t size = size_of_file(path);
       if (size != file.size) {
         return concat(file.name, " has ", size, " bytes, expected ", file.size);
       }

@@ -120,7 +120,7 @@ TEST_F(CheckpointStoreTest, C1_each_kind_of_damage_is_passed_over_and_named) {
   };
   for (const std::string& name : names_in(newest)) {
     const fs::path path = newest / name;
-    const std::uint64_t size = osdn::file_size(path);
+    const std::uint64_t size = size_of_file(path);
     fs::remove(path);
     expect_passed_over(name);
     fs::resize_file(path, size - 1);

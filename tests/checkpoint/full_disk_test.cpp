@@ -79,7 +79,7 @@ TEST(FullDisk, C2_a_limit_on_file_sizes_at_every_file) {
     // From "not a byte" to just below the largest file: each file of the
     // checkpoint, the manifest too, is the one that fails at some limit.
     const std::uint64_t largest =
-        osdn::file_size(store.path_of(100) / "optimizer.safetensors");
+        size_of_file(store.path_of(100) / "optimizer.safetensors");
     for (const std::uint64_t limit :
          {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{14},
           std::uint64_t{100}, std::uint64_t{4000}, std::uint64_t{9000},

@@ -40,7 +40,7 @@ TEST(Safetensors, what_is_written_is_read) {
   const test::Tensors tensors = some_tensors();
   const WrittenFile written =
       write_safetensors(path, tensors.views(), {{"step", "12"}});
-  EXPECT_EQ(written.size, osdn::file_size(path));
+  EXPECT_EQ(written.size, size_of_file(path));
   EXPECT_EQ(written.xxh3, xxh3_64_of_file(path));
 
   const SafetensorsFile file(path);

@@ -268,12 +268,12 @@ TEST(StepLog, a_full_disk_loses_no_record_and_leaves_no_part_of_one) {
     ::signal(SIGXFSZ, SIG_IGN);
     StepLog log(path);
     log.append(record(1));
-    const std::uint64_t one = osdn::file_size(path);
+    const std::uint64_t one = size_of_file(path);
     const rlimit tight{one + one / 2, RLIM_INFINITY};
     ::setrlimit(RLIMIT_FSIZE, &tight);
     bool good = !log.append(record(2)) && !log.problem().empty();
     good = good && !log.append(record(3)) && !log.sync();
-    good = good && osdn::file_size(path) == one;
+    good = good && size_of_file(path) == one;
     const rlimit wide{RLIM_INFINITY, RLIM_INFINITY};
     ::setrlimit(RLIMIT_FSIZE, &wide);
     good = good && log.append(record(4)) && log.problem().empty();
