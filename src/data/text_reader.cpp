@@ -92,7 +92,7 @@ std::vector<fs::path> text_files(const std::vector<fs::path>& inputs) {
 TextReader::TextReader(std::vector<fs::path> files, TextOptions options)
     : files_(std::move(files)), options_(std::move(options)) {
   for (const fs::path& path : files_) {
-    bytes_total_ += osdn::file_size(path);
+    bytes_total_ += File::open_read(path).size();
   }
 }
 

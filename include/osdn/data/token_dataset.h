@@ -19,8 +19,9 @@ constexpr std::string_view kShardEnding = ".tokens";
 
 /// What the shards must agree with; nothing: not checked.
 struct ExpectedData {
-  std::optional<Hash128> tokenizer_hash;    ///< of the tokenizer in use
-  std::optional<std::uint64_t> vocab_size;  ///< of the model: ids are below it
+  std::optional<Hash128> tokenizer_hash = {};  ///< of the tokenizer in use
+  std::optional<std::uint64_t> vocab_size =
+      {};  ///< of the model: ids are below it
 };
 
 /// The shards that `inputs` mean: a file stands for itself, a folder for the
