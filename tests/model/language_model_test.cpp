@@ -1,0 +1,229 @@
+// Properties of the whole model: gradients against finite differences,
+// documents kept apart, sequences cut anywhere, initial values.
+
+#include "osdn/model/language_model.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "osdn/core/random.h"
+
+namespace osdn::model {
+namespace {
+
+using config::LayerKind;
+using config::ModelConfig;
+using config::Retention;
+
+ModelConfig tiny(LayerKind layer, bool osdn, Retention retention) {
+  ModelConfig c;
+  c.layer = layer;
+  c.vocab_size = 40;
+  c.hidden_size = 32;
+  c.num_layers = 2;
+  c.num_heads = 2;
+  c.intermediate_size = 48;
+  c.initializer_range = 0.3;
+  if (layer != LayerKind::kDeltaNet) c.head_dim = 16;
+  c.preconditioner.enabled = osdn;
+  c.preconditioner.retention = retention;
+  c.preconditioner.eta = 0.3;
+  c.preconditioner.retention_bias = 3.0;
+  return c;
+}
+
+struct Case {
+  std::string name;
+  ModelConfig config;
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+std::vector<Case> nine_layers() {
+  std::vector<Case> all;
+  const std::vector<std::pair<std::string, LayerKind>> kinds = {
+      {"deltanet", LayerKind::kDeltaNet},
+      {"gdn", LayerKind::kGdn},
+      {"kda", LayerKind::kKda}};
+  for (const auto& [name, kind] : kinds) {
+    all.push_back({name, tiny(kind, false, Retention::kNone)});
+    all.push_back({name + "_osdn", tiny(kind, true, Retention::kNone)});
+    all.push_back(
+        {name + "_osdn_apf", tiny(kind, true, Retention::kDataDependent)});
+  }
+  return all;
+}
+
+at::Tensor random_tokens(std::uint64_t seed, std::int64_t count,
+                         std::int64_t vocab) {
+  Xoshiro256 random(seed);
+  at::Tensor tokens = at::empty({count}, at::kLong);
+  for (std::int64_t i = 0; i < count; ++i) {
+    tokens[i] = static_cast<std::int64_t>(
+        random.below(static_cast<std::uint64_t>(vocab)));
+  }
+  return tokens;
+}
+
+LanguageModel make(const ModelConfig& config, at::ScalarType dtype) {
+  LanguageModel model(config, dtype, at::kCPU);
+  model.initialise(7);
+  return model;
+}
+
+class NineLayers : public testing::TestWithParam<Case> {};
+
+TEST_P(NineLayers, K11_gradients_equal_finite_differences) {
+  LanguageModel model = make(GetParam().config, at::kDouble);
+  const ops::Documents documents({0, 21, 21, 30});
+  const Batch batch{random_tokens(1, 30, 40), random_tokens(2, 30, 40),
+                    documents};
+  batch.labels[3] = ops::kNoLabel;
+  model.loss_sum(batch).backward();
+
+  Xoshiro256 random(3);
+  const double step = 1e-5;
+  for (const ModelParameter& p : model.parameters()) {
+    ASSERT_TRUE(p.tensor.grad().defined()) << p.info.name;
+    // Along a random direction every element of the parameter takes part.
+    at::Tensor direction = at::empty_like(p.tensor).detach();
+    double* d = direction.data_ptr<double>();
+    for (std::int64_t i = 0; i < direction.numel(); ++i) {
+      d[i] = random.normal();
+    }
+    direction /= direction.norm();
+    const at::NoGradGuard no_grad;
+    at::Tensor values = p.tensor;
+    const at::Tensor original = values.clone();
+    const auto loss_at = [&](double distance) {
+      values.copy_(original + direction * distance);
+      return model.loss_sum(batch).item<double>();
+    };
+    const double numeric = (loss_at(step) - loss_at(-step)) / (2 * step);
+    values.copy_(original);
+    const double analytic = (p.tensor.grad() * direction).sum().item<double>();
+    EXPECT_NEAR(analytic, numeric, 1e-6 * (1 + std::abs(numeric)))
+        << p.info.name;
+  }
+}
+
+TEST_P(NineLayers, V1_other_documents_change_no_bit) {
+  LanguageModel model = make(GetParam().config, at::kFloat);
+  const ops::Documents documents({0, 70, 150, 170});
+  at::Tensor tokens = random_tokens(1, 170, 40);
+  const at::NoGradGuard no_grad;
+  const at::Tensor before = model.logits(tokens, documents).clone();
+  tokens.narrow(0, 0, 70).copy_(random_tokens(9, 70, 40));
+  tokens.narrow(0, 150, 20).copy_(random_tokens(8, 20, 40));
+  const at::Tensor after = model.logits(tokens, documents);
+  EXPECT_TRUE(at::equal(before.narrow(0, 70, 80), after.narrow(0, 70, 80)));
+  EXPECT_FALSE(at::equal(before.narrow(0, 0, 70), after.narrow(0, 0, 70)));
+}
+
+TEST_P(NineLayers, K3_later_tokens_change_no_earlier_bit) {
+  LanguageModel model = make(GetParam().config, at::kFloat);
+  at::Tensor tokens = random_tokens(1, 90, 40);
+  const at::NoGradGuard no_grad;
+  const auto documents = ops::Documents::single(90);
+  const at::Tensor before = model.logits(tokens, documents).clone();
+  tokens.narrow(0, 37, 53).copy_(random_tokens(9, 53, 40));
+  const at::Tensor after = model.logits(tokens, documents);
+  EXPECT_TRUE(at::equal(before.narrow(0, 0, 37), after.narrow(0, 0, 37)));
+}
+
+TEST_P(NineLayers, V3_V5_any_split_gives_the_outputs_of_the_whole) {
+  LanguageModel model = make(GetParam().config, at::kDouble);
+  const std::int64_t T = 83;
+  const at::Tensor tokens = random_tokens(1, T, 40);
+  const at::NoGradGuard no_grad;
+  const at::Tensor whole =
+      model.logits(tokens, ops::Documents::single(T)).clone();
+  Xoshiro256 random(5);
+  for (int trial = 0; trial < 6; ++trial) {
+    ModelState state;
+    std::vector<at::Tensor> parts;
+    for (std::int64_t t = 0; t < T;) {
+      // Pieces of 1 to 3 tokens are shorter than the convolution.
+      const std::uint64_t longest = trial == 0 ? 1 : (trial < 3 ? 3 : 70);
+      const std::int64_t n = std::min<std::int64_t>(
+          T - t, 1 + static_cast<std::int64_t>(random.below(longest)));
+      parts.push_back(model.logits(tokens.narrow(0, t, n),
+                                   ops::Documents::single(n), &state));
+      t += n;
+    }
+    EXPECT_LT((at::cat(parts) - whole).abs().max().item<double>(), 1e-10);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, NineLayers, testing::ValuesIn(nine_layers()),
+                         [](const auto& c) { return c.param.name; });
+
+TEST(LanguageModel, eta_zero_is_the_baseline_to_the_bit) {
+  ModelConfig plain = tiny(LayerKind::kDeltaNet, false, Retention::kNone);
+  ModelConfig scaled = tiny(LayerKind::kDeltaNet, true, Retention::kNone);
+  scaled.preconditioner.eta = 0;
+  LanguageModel a = make(plain, at::kFloat);
+  LanguageModel b = make(scaled, at::kFloat);
+  const at::NoGradGuard no_grad;
+  const at::Tensor tokens = random_tokens(1, 100, 40);
+  const auto documents = ops::Documents::single(100);
+  EXPECT_TRUE(
+      at::equal(a.logits(tokens, documents), b.logits(tokens, documents)));
+}
+
+TEST(LanguageModel, initial_values_do_not_depend_on_other_parameters) {
+  const LanguageModel a =
+      make(tiny(LayerKind::kGdn, false, Retention::kNone), at::kFloat);
+  const LanguageModel b =
+      make(tiny(LayerKind::kGdn, true, Retention::kDataDependent), at::kFloat);
+  std::size_t shared = 0;
+  for (const ModelParameter& p : a.parameters()) {
+    for (const ModelParameter& q : b.parameters()) {
+      if (p.info.name != q.info.name) continue;
+      EXPECT_TRUE(at::equal(p.tensor, q.tensor)) << p.info.name;
+      ++shared;
+    }
+  }
+  EXPECT_EQ(shared, a.parameters().size());
+}
+
+TEST(LanguageModel, initial_values_follow_their_distributions) {
+  ModelConfig c = tiny(LayerKind::kKda, true, Retention::kDataDependent);
+  c.hidden_size = 256;
+  c.num_heads = 8;
+  c.initializer_range = 0.02;
+  const LanguageModel model = make(c, at::kFloat);
+  for (const ModelParameter& p : model.parameters()) {
+    const at::Tensor x = p.tensor.detach().to(at::kDouble);
+    const auto has = [&](const char* part) {
+      return p.info.name.find(part) != std::string::npos;
+    };
+    if (has("q_proj.weight")) {
+      EXPECT_NEAR(x.std().item<double>(), 0.02, 0.001);
+      EXPECT_NEAR(x.mean().item<double>(), 0.0, 0.001);
+    } else if (has("A_log")) {
+      EXPECT_GE(x.min().item<double>(), 0.0);
+      EXPECT_LE(x.max().item<double>(), std::log(16.0));
+    } else if (has("dt_bias")) {
+      const at::Tensor dt = at::softplus(x);
+      EXPECT_GE(dt.min().item<double>(), 0.00099);
+      EXPECT_LE(dt.max().item<double>(), 0.101);
+    } else if (has("initial_scale") || has("norm.weight")) {
+      EXPECT_TRUE(at::equal(x, at::ones_like(x))) << p.info.name;
+    } else if (has("osgm_a_proj.bias")) {
+      EXPECT_NEAR(x.min().item<double>(), c.preconditioner.retention_bias,
+                  1e-6);
+    } else if (has("osgm_a_proj.weight")) {
+      EXPECT_EQ(x.abs().max().item<double>(), 0.0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace osdn::model
