@@ -1,0 +1,21 @@
+#pragma once
+// What a run computes on and in, from training.device, .dtype and .threads.
+
+#include <cstdint>
+#include <string>
+
+#include "osdn/config/config.h"
+
+namespace osdn::train {
+
+struct ComputeChoice {
+  std::string device;        ///< "cpu"
+  std::string dtype;         ///< "fp32", "fp64"
+  std::int64_t threads = 1;  ///< CPU threads
+};
+
+/// "auto" and 0 become what this machine and this build have. Throws Error
+/// (kUsage) naming the key for what they have not.
+ComputeChoice choose_compute(const config::TrainingConfig& training);
+
+}  // namespace osdn::train

@@ -1,0 +1,26 @@
+#pragma once
+// From a checkpoint back to a running state.
+
+#include <filesystem>
+#include <optional>
+
+#include "osdn/checkpoint/checkpoint_store.h"
+#include "osdn/model/language_model.h"
+#include "osdn/optim/adamw.h"
+#include "osdn/train/run_state.h"
+
+namespace osdn::train {
+
+/// The newest sound checkpoint of a store; why newer ones were passed over is
+/// logged. Nothing when there is none at all. Throws Error (kBadInput) listing
+/// all of them when there are some and none is sound.
+std::optional<std::filesystem::path> find_checkpoint(
+    const checkpoint::CheckpointStore& store);
+
+/// Weights, moments and counters. The last thing that touches them before the
+/// loop: no initialiser may run after it.
+void load_checkpoint(const std::filesystem::path& checkpoint,
+                     const RunState& state, model::LanguageModel& model,
+                     optim::AdamW& adamw);
+
+}  // namespace osdn::train

@@ -1,0 +1,41 @@
+#pragma once
+// Requests from outside to a training loop: signals and a time limit.
+//
+//   SIGTERM, SIGINT   finish the step, save, exit 0
+//   SIGUSR1           save after the step, go on
+//   second SIGINT     end at once, as without a handler
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace osdn::train {
+
+/// Installs the handlers; the destructor puts back what was there. One at a
+/// time in a process.
+class StopRequest {
+ public:
+  /// The time limit counts from now.
+  explicit StopRequest(std::optional<double> stop_after_s = {});
+  ~StopRequest();
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  /// Why to stop ("SIGTERM", "--stop-after 15:00"); nothing: go on.
+  std::optional<std::string> stop() const;
+  /// True once for each SIGUSR1 since the last call.
+  bool take_save();
+  /// Seconds until the time limit; nothing without one.
+  std::optional<double> seconds_left() const;
+
+ private:
+  std::optional<double> stop_after_s_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+/// "90", "90s", "15m", "2h", "1h30m" in seconds. Throws Error (kUsage) naming
+/// these forms.
+double parse_duration(std::string_view text);
+
+}  // namespace osdn::train

@@ -1,0 +1,20 @@
+#pragma once
+// The loss on held-out data, in the middle of training.
+
+#include <functional>
+#include <optional>
+
+#include "osdn/data/validation_set.h"
+#include "osdn/model/language_model.h"
+#include "osdn/report/step_log.h"
+
+namespace osdn::train {
+
+/// Token-weighted mean over the set. Takes no random number, keeps no gradient
+/// and writes to nothing that training reads. Nothing when `stop` said so in
+/// between.
+std::optional<report::ValidationRecord> validate(
+    const model::LanguageModel& model, const data::ValidationSet& set,
+    const std::function<bool()>& stop);
+
+}  // namespace osdn::train

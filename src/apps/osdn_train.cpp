@@ -1,0 +1,91 @@
+// osdn-train: trains a language model from token shards.
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "osdn/arch/dry_run.h"
+#include "osdn/config/reader.h"
+#include "osdn/core/log.h"
+#include "osdn/core/run_main.h"
+#include "osdn/core/version.h"
+#include "osdn/train/run.h"
+#include "osdn/train/stop_request.h"
+
+namespace {
+
+using osdn::ExitCode;
+
+ExitCode train(int argc, char** argv) {
+  CLI::App app("Trains a language model from token shards.", "osdn-train");
+  app.set_version_flag("--version", osdn::version_line("osdn-train"));
+  osdn::config::LoadRequest load;
+  std::string run_dir;
+  std::string resume = "never";
+  std::string stop_after;
+  bool overwrite = false;
+  bool dry_run = false;
+  bool print_config = false;
+  app.add_option("--config", load.config,
+                 "configuration: a path, or a name in $OSDN_CONFIG_PATH or "
+                 "among the configurations that come with osdn")
+      ->required();
+  app.add_option("--set", load.overrides,
+                 "KEY=VALUE, for example training.steps=100; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--run-dir", run_dir,
+                 "folder of everything that the run writes; else run_dir of "
+                 "the configuration");
+  CLI::Option* resume_option =
+      app.add_option("--resume", resume,
+                     "auto: go on from the newest sound checkpoint; never; or "
+                     "a checkpoint's folder")
+          ->capture_default_str();
+  app.add_flag("--overwrite", overwrite,
+               "move an older run in the folder aside and start anew");
+  app.add_option("--stop-after", stop_after,
+                 "stop as on SIGTERM after this long, for example 15m");
+  app.add_flag("--dry-run", dry_run,
+               "print configuration, parameters, memory and schedule; touch "
+               "nothing");
+  app.add_flag("--print-config", print_config,
+               "print the resolved configuration; touch nothing");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+  }
+
+  osdn::train::RunRequest request;
+  request.config = osdn::config::load(load);
+  if (!run_dir.empty()) {
+    request.config.run_dir = run_dir;
+  }
+  if (print_config) {
+    std::cout << osdn::config::to_json(request.config);
+    return ExitCode::kOk;
+  }
+  if (dry_run) {
+    std::cout << osdn::arch::dry_run_report(request.config);
+    return ExitCode::kOk;
+  }
+  osdn::log::set_level(
+      osdn::log::level_from_name(request.config.logging.level));
+  if (resume_option->count() > 0) {
+    osdn::train::set_resume(request, resume);
+  }
+  request.overwrite = overwrite;
+  if (!stop_after.empty()) {
+    request.stop_after_s = osdn::train::parse_duration(stop_after);
+  }
+  request.command_line.assign(argv, argv + argc);
+  osdn::train::run(request);
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return osdn::run_main(argc, argv, train);
+}

@@ -1,0 +1,295 @@
+#include "osdn/train/run.h"
+
+#include <ATen/Parallel.h>
+
+#include <memory>
+#include <utility>
+
+#include "invocation.h"
+#include "osdn/arch/parameter_table.h"
+#include "osdn/checkpoint/run_dir.h"
+#include "osdn/config/reader.h"
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+#include "osdn/core/file.h"
+#include "osdn/core/log.h"
+#include "osdn/core/version.h"
+#include "osdn/data/token_dataset.h"
+#include "osdn/report/format.h"
+#include "osdn/train/compute_choice.h"
+#include "osdn/train/resume.h"
+#include "osdn/train/resume_rules.h"
+
+namespace osdn::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> to_paths(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
+}
+
+std::shared_ptr<const data::TokenDataset> open_data(
+    const config::Config& config, const std::vector<std::string>& inputs) {
+  data::ExpectedData expected;
+  expected.vocab_size = static_cast<std::uint64_t>(config.model.vocab_size);
+  if (!config.data.tokenizer.empty()) {
+    expected.tokenizer_hash = xxh3_128_of_file(config.data.tokenizer);
+  }
+  return std::make_shared<const data::TokenDataset>(to_paths(inputs), expected);
+}
+
+data::PackingOptions packing_options(const config::DataConfig& config) {
+  return {data::packing_from_name(config.packing), config.context_length,
+          config.sequence_length, config.mask_document_end};
+}
+
+data::OrderOptions order_options(const config::Config& config) {
+  return {config.data.shuffle, config.training.seed};
+}
+
+data::LoaderOptions loader_options(const config::Config& config) {
+  data::LoaderOptions options;
+  options.packing = packing_options(config.data);
+  options.order = order_options(config);
+  options.epochs = config.data.epochs;
+  options.global_batch = config.training.global_batch;
+  options.micro_batch = config.training.micro_batch;
+  options.prefetch_steps = config.data.prefetch_steps;
+  return options;
+}
+
+// Row by row, whatever the micro-batch: the validation loss is then one number
+// to the last bit.
+data::ValidationOptions validation_options(const config::Config& config) {
+  data::ValidationOptions options;
+  options.packing = packing_options(config.data);
+  options.micro_batch = 1;
+  options.max_tokens = config.training.validation_tokens;
+  return options;
+}
+
+// Where a run starts.
+struct Start {
+  fs::path checkpoint;  // empty: at the beginning
+  RunState state;
+  bool in_this_run = false;
+};
+
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  std::error_code ignored;
+  return fs::equivalent(path.parent_path(), folder, ignored);
+}
+
+class Run {
+ public:
+  explicit Run(const RunRequest& request)
+      : request_(request),
+        config_(request.config),
+        run_dir_(config_.run_dir),
+        compute_(choose_compute(config_.training)),
+        stop_(request.stop_after_s),
+        store_(run_dir_ / checkpoint::kCheckpointFolder,
+               {config_.checkpoint.keep_last, config_.checkpoint.keep_every}) {}
+
+  void go() {
+    if (request_.overwrite && request_.resume == ResumeMode::kAuto) {
+      throw Error("--overwrite and --resume auto contradict each other",
+                  ExitCode::kUsage);
+    }
+    at::set_num_threads(static_cast<int>(compute_.threads));
+    log::info(version_line("osdn-train"), ", run folder ", run_dir_.string(),
+              ", ", compute_.device, " ", compute_.dtype, ", ",
+              compute_.threads, compute_.threads == 1 ? " thread" : " threads");
+    open_all_data();
+    const checkpoint::RunLock lock(run_dir_);
+    Start start = find_start();
+    const checkpoint::RunDirMode mode = run_dir_mode(start);
+    if (mode != checkpoint::RunDirMode::kOverwrite) {
+      checkpoint::check_run_dir(run_dir_, mode);
+    }
+    model::LanguageModel model(
+        config_.model, compute_.dtype == "fp64" ? at::kDouble : at::kFloat,
+        at::kCPU);
+    optim::AdamW adamw(optimized_tensors(model), config_.optimizer);
+    if (start.checkpoint.empty()) {
+      model.initialise(config_.training.seed);
+    } else {
+      load_checkpoint(start.checkpoint, start.state, model, adamw);
+    }
+    take_run_dir(mode, start);
+    report::StepLog step_log(
+        run_dir_ / checkpoint::kStepLogName,
+        start.state.step > 0 ? start.state.step : report::StepLog::kFromStart);
+    if (step_log.opening().rewound > 0) {
+      log::info("the step log goes back to step ", start.state.step, ": ",
+                step_log.opening().rewound, " records moved to ",
+                report::rewound_path(run_dir_ / checkpoint::kStepLogName)
+                    .filename()
+                    .string());
+    }
+    data::Loader loader(train_, loader_options(config_),
+                        start.state.next_sample);
+    Trainer trainer({.config = config_,
+                     .model = model,
+                     .adamw = adamw,
+                     .loader = loader,
+                     .validation = validation_.get(),
+                     .store = store_,
+                     .log = step_log,
+                     .stop = stop_,
+                     .state = start.state,
+                     .resumed = start.in_this_run,
+                     .observer = request_.observer});
+    trainer.run();
+  }
+
+ private:
+  void open_all_data() {
+    train_ = open_data(config_, config_.data.train);
+    log::info("training data: ",
+              report::format_si(static_cast<double>(train_->token_count())),
+              " tokens in ", train_->document_count(), " documents");
+    if (config_.training.validate_every > 0 &&
+        !config_.data.validation.empty()) {
+      validation_ = std::make_unique<data::ValidationSet>(
+          open_data(config_, config_.data.validation),
+          validation_options(config_));
+      log::info(
+          "validation data: ",
+          report::format_si(static_cast<double>(validation_->token_count())),
+          " tokens");
+    }
+  }
+
+  RunState fresh_state() const {
+    RunState state;
+    state.seed = config_.training.seed;
+    state.data_fingerprint = data::data_fingerprint(
+        *train_, packing_options(config_.data), order_options(config_));
+    state.device = compute_.device;
+    state.dtype = compute_.dtype;
+    state.threads = compute_.threads;
+    return state;
+  }
+
+  // Looks and refuses; changes nothing.
+  Start find_start() {
+    Start start;
+    if (request_.resume == ResumeMode::kAuto) {
+      if (const auto found = find_checkpoint(store_)) {
+        start.checkpoint = *found;
+        start.in_this_run = true;
+      }
+    } else if (request_.resume == ResumeMode::kFrom) {
+      start.checkpoint = checkpoint::open_checkpoint(request_.resume_from).path;
+      start.in_this_run = lies_in(start.checkpoint, store_.folder());
+    }
+    start.state = fresh_state();
+    if (start.checkpoint.empty()) {
+      return start;
+    }
+    const RunState now = start.state;
+    start.state = read_run_state(start.checkpoint / kStateName);
+    const ResumeReport report = check_resumable(
+        start.checkpoint, read_file(start.checkpoint / checkpoint::kConfigName),
+        config::to_json(config_), start.state, now);
+    log::info("goes on from ", start.checkpoint.string(), ": step ",
+              start.state.step, ", ", start.state.optimizer.updates,
+              " updates, ", start.state.skipped, " skipped");
+    for (const KeyChange& change : report.changes) {
+      log::info("from here on ", change.key, " is ", change.after, ", was ",
+                change.before);
+    }
+    for (const std::string& warning : report.warnings) {
+      log::warn(warning);
+    }
+    start.state.device = now.device;
+    start.state.dtype = now.dtype;
+    start.state.threads = now.threads;
+    return start;
+  }
+
+  checkpoint::RunDirMode run_dir_mode(const Start& start) const {
+    if (request_.resume == ResumeMode::kAuto || start.in_this_run) {
+      return checkpoint::RunDirMode::kResume;
+    }
+    return request_.overwrite ? checkpoint::RunDirMode::kOverwrite
+                              : checkpoint::RunDirMode::kNew;
+  }
+
+  void take_run_dir(checkpoint::RunDirMode mode, const Start& start) {
+    const checkpoint::RunDirState taken =
+        checkpoint::check_run_dir(run_dir_, mode);
+    if (taken.moved_to) {
+      log::info("the older run was moved to ", taken.moved_to->string());
+    }
+    if (request_.resume == ResumeMode::kAuto && start.checkpoint.empty()) {
+      log::info(taken.holds_run
+                    ? "the run has no checkpoint yet and starts again"
+                    : "there is no run to go on with; a new one starts");
+    }
+    if (start.in_this_run) {
+      for (const fs::path& path : store_.set_aside_after(start.state.step)) {
+        log::info("a later checkpoint was set aside: ", path.string());
+      }
+    }
+    write_file_atomic(run_dir_ / checkpoint::kConfigName,
+                      config::to_json(config_));
+    record_invocation(run_dir_, request_.command_line, start.state.step,
+                      start.checkpoint);
+  }
+
+  std::vector<optim::OptimizedTensor> optimized_tensors(
+      const model::LanguageModel& model) const {
+    struct Group {
+      std::int64_t tensors = 0;
+      std::int64_t elements = 0;
+    };
+    Group groups[2];
+    std::vector<optim::OptimizedTensor> out;
+    for (const model::ModelParameter& parameter : model.parameters()) {
+      const bool decayed =
+          arch::is_decayed(parameter.info, config_.optimizer.decay_exempt);
+      out.push_back({parameter.info.name, parameter.tensor, decayed});
+      groups[decayed].tensors += 1;
+      groups[decayed].elements += parameter.info.numel();
+      log::debug(decayed ? "decayed: " : "not decayed: ", parameter.info.name);
+    }
+    log::info("parameters: ", groups[0].elements + groups[1].elements,
+              "; weight decay ", config_.optimizer.weight_decay, " on ",
+              groups[1].elements, " in ", groups[1].tensors,
+              " tensors, none on ", groups[0].elements, " in ",
+              groups[0].tensors, " tensors");
+    return out;
+  }
+
+  const RunRequest& request_;
+  const config::Config& config_;
+  const fs::path run_dir_;
+  const ComputeChoice compute_;
+  StopRequest stop_;
+  checkpoint::CheckpointStore store_;
+  std::shared_ptr<const data::TokenDataset> train_;
+  std::unique_ptr<data::ValidationSet> validation_;
+};
+
+}  // namespace
+
+void set_resume(RunRequest& request, const std::string& text) {
+  if (text == "never") {
+    request.resume = ResumeMode::kNever;
+  } else if (text == "auto") {
+    request.resume = ResumeMode::kAuto;
+  } else {
+    request.resume = ResumeMode::kFrom;
+    request.resume_from = text;
+  }
+}
+
+void run(const RunRequest& request) {
+  Run(request).go();
+}
+
+}  // namespace osdn::train

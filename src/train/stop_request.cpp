@@ -1,0 +1,131 @@
+#include "osdn/train/stop_request.h"
+
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+#include "osdn/report/format.h"
+
+namespace osdn::train {
+
+namespace {
+
+// A handler may touch nothing but lock-free atomics.
+std::atomic<int> stop_signal{0};
+std::atomic<bool> interrupted{false};
+std::atomic<bool> save_wanted{false};
+static_assert(std::atomic<int>::is_always_lock_free &&
+              std::atomic<bool>::is_always_lock_free);
+
+extern "C" void on_signal(int number) {
+  if (number == SIGUSR1) {
+    save_wanted = true;
+    return;
+  }
+  if (number == SIGINT && interrupted.exchange(true)) {
+    // Runs with SIGINT blocked; the default action follows on return.
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
+    return;
+  }
+  int none = 0;
+  stop_signal.compare_exchange_strong(none, number);
+}
+
+constexpr std::array<int, 3> kSignals = {SIGTERM, SIGINT, SIGUSR1};
+std::array<struct sigaction, 3> previous{};
+
+std::string_view signal_name(int number) {
+  return number == SIGINT ? "SIGINT" : "SIGTERM";
+}
+
+}  // namespace
+
+StopRequest::StopRequest(std::optional<double> stop_after_s)
+    : stop_after_s_(stop_after_s), start_(std::chrono::steady_clock::now()) {
+  stop_signal = 0;
+  interrupted = false;
+  save_wanted = false;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], &action, &previous[i]);
+  }
+}
+
+StopRequest::~StopRequest() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], &previous[i], nullptr);
+  }
+}
+
+std::optional<std::string> StopRequest::stop() const {
+  if (const int number = stop_signal.load(); number != 0) {
+    return std::string(signal_name(number));
+  }
+  const std::optional<double> left = seconds_left();
+  if (left && *left <= 0) {
+    return concat("--stop-after ", report::format_duration(*stop_after_s_));
+  }
+  return {};
+}
+
+bool StopRequest::take_save() {
+  return save_wanted.exchange(false);
+}
+
+std::optional<double> StopRequest::seconds_left() const {
+  if (!stop_after_s_) {
+    return {};
+  }
+  const std::chrono::duration<double> elapsed =
+      std::chrono::steady_clock::now() - start_;
+  return *stop_after_s_ - elapsed.count();
+}
+
+double parse_duration(std::string_view text) {
+  const Error problem(
+      concat("\"", text,
+             "\" is not a duration; write seconds (90, 90s), minutes (15m), "
+             "hours (2h) or several of these (1h30m)"),
+      ExitCode::kUsage);
+  double seconds = 0;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  if (at == end) {
+    throw problem;
+  }
+  while (at != end) {
+    double number = 0;
+    const auto [next, status] = std::from_chars(at, end, number);
+    if (status != std::errc() || !(number >= 0) || !std::isfinite(number)) {
+      throw problem;
+    }
+    at = next;
+    double unit = 1;
+    if (at != end) {
+      switch (*at++) {
+        case 's':
+          break;
+        case 'm':
+          unit = 60;
+          break;
+        case 'h':
+          unit = 3600;
+          break;
+        default:
+          throw problem;
+      }
+    }
+    seconds += unit * number;
+  }
+  return seconds;
+}
+
+}  // namespace osdn::train

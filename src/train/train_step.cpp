@@ -1,0 +1,79 @@
+#include "osdn/train/train_step.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "osdn/optim/grad_norm.h"
+
+namespace osdn::train {
+
+static_assert(data::kNoLabel == ops::kNoLabel);
+
+namespace {
+
+void drop_gradients(const model::LanguageModel& model) {
+  for (const model::ModelParameter& parameter : model.parameters()) {
+    parameter.tensor.mutable_grad().reset();
+  }
+}
+
+std::vector<at::Tensor> gradients_of(const model::LanguageModel& model) {
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(model.parameters().size());
+  for (const model::ModelParameter& parameter : model.parameters()) {
+    gradients.push_back(parameter.tensor.grad());
+  }
+  return gradients;
+}
+
+}  // namespace
+
+model::Batch to_batch(const data::MicroBatch& micro, at::Device device) {
+  const auto size = static_cast<std::int64_t>(micro.tokens.size());
+  at::Tensor tokens = at::empty({size}, at::kLong);
+  std::copy(micro.tokens.begin(), micro.tokens.end(),
+            tokens.mutable_data_ptr<std::int64_t>());
+  at::Tensor labels = at::empty({size}, at::kLong);
+  std::copy(micro.labels.begin(), micro.labels.end(),
+            labels.mutable_data_ptr<std::int64_t>());
+  return {tokens.to(device), labels.to(device),
+          ops::Documents(micro.cu_seqlens)};
+}
+
+StepResult train_step(const model::LanguageModel& model, optim::AdamW& adamw,
+                      const data::StepBatch& batch,
+                      const StepOptions& options) {
+  StepResult result;
+  if (batch.valid_labels == 0) {
+    result.outcome = StepOutcome::kUnlabelled;
+    return result;
+  }
+  drop_gradients(model);
+  const auto labels = static_cast<double>(batch.valid_labels);
+  for (const data::MicroBatch& micro : batch.micro_batches) {
+    if (micro.valid_labels == 0) {
+      continue;  // adds nothing to loss or gradient
+    }
+    const at::Tensor loss =
+        model.loss_sum(to_batch(micro, model.device())).div(labels);
+    result.loss += loss.item<double>();
+    loss.backward();
+  }
+  if (options.after_backward) {
+    options.after_backward();
+  }
+  result.grad_norm = optim::global_norm(gradients_of(model));
+  if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) {
+    adamw.step(options.lr,
+               optim::clip_factor(result.grad_norm, options.max_grad_norm));
+  } else {
+    result.outcome = StepOutcome::kNonFinite;
+  }
+  drop_gradients(model);
+  return result;
+}
+
+}  // namespace osdn::train

@@ -1,0 +1,264 @@
+#include "osdn/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <optional>
+
+#include "osdn/checkpoint/run_dir.h"
+#include "osdn/config/reader.h"
+#include "osdn/config/schedule.h"
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+#include "osdn/core/log.h"
+#include "osdn/report/format.h"
+#include "osdn/report/step_line.h"
+#include "osdn/train/train_step.h"
+#include "osdn/train/validation.h"
+
+namespace osdn::train {
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+double unix_time() {
+  return std::chrono::duration<double>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+/// A batch that was taken ahead: a step has to know whether another follows. An
+/// error waits until it is that batch's turn.
+struct Trainer::NextBatch {
+  std::optional<data::StepBatch> batch;
+  std::exception_ptr error;
+
+  bool at_end() const { return !batch && !error; }
+};
+
+Trainer::Trainer(const TrainerParts& parts)
+    : parts_(parts),
+      agenda_(parts.config, parts.resumed ? parts.state.step : -1),
+      config_json_(config::to_json(parts.config)) {
+  step_meter_.sample(parts.state.train_seconds, parts.state.step);
+  token_meter_.sample(parts.state.train_seconds, parts.state.tokens);
+}
+
+Trainer::NextBatch Trainer::fetch() {
+  NextBatch next;
+  try {
+    next.batch = parts_.loader.next_step();
+  } catch (...) {
+    next.error = std::current_exception();
+  }
+  return next;
+}
+
+void Trainer::run() {
+  const std::int64_t steps = parts_.config.training.steps;
+  RunState& state = parts_.state;
+  if (state.step >= steps) {
+    log::info("nothing is left to do: step ", state.step,
+              " is done and training.steps is ", steps);
+    return;
+  }
+  std::optional<std::string> stopped_by;
+  NextBatch next = fetch();
+  while (state.step < steps && !next.at_end()) {
+    stopped_by = parts_.stop.stop();
+    if (stopped_by) {
+      break;
+    }
+    if (next.error) {
+      save();
+      std::rethrow_exception(next.error);
+    }
+    const Clock::time_point start = Clock::now();
+    const data::StepBatch batch = std::move(*next.batch);
+    next = state.step + 1 < steps ? fetch() : NextBatch{};
+    take_step(batch, next.at_end(), start);
+  }
+  save_or_throw();
+  line_.finish();
+  if (stopped_by && state.step == 0) {
+    log::info("stopped by ", *stopped_by, " before the first step");
+  } else if (stopped_by) {
+    log::info("stopped by ", *stopped_by, " after step ", state.step, " of ",
+              steps, "; the state is saved, --resume auto goes on from it");
+  } else if (state.step < steps) {
+    log::info("the data ended after step ", state.step, " of ", steps,
+              " (data.epochs = ", parts_.config.data.epochs, ")");
+  } else {
+    log::info("finished step ", state.step, " of ", steps);
+  }
+}
+
+void Trainer::take_step(const data::StepBatch& batch, bool last,
+                        Clock::time_point start) {
+  RunState& state = parts_.state;
+  const std::int64_t step = state.step + 1;
+  StepOptions options;
+  options.lr =
+      config::learning_rate(parts_.config.schedule, parts_.config.optimizer.lr,
+                            parts_.adamw.counters().updates);
+  options.max_grad_norm = parts_.config.optimizer.max_grad_norm;
+  if (parts_.observer) {
+    options.after_backward = [&] { parts_.observer(step, parts_.model); };
+  }
+  const StepResult result =
+      train_step(parts_.model, parts_.adamw, batch, options);
+  const Decision decision = judge(parts_.config.training, step, result, state);
+  if (decision.verdict == Verdict::kStopHere) {
+    save();
+    throw Error(decision.message, ExitCode::kNonFinite);
+  }
+  if (!decision.message.empty()) {
+    log::warn(decision.message);
+  }
+  const double seconds = seconds_since(start);
+  state.step = step;
+  state.next_sample = batch.next_sample;
+  state.tokens += batch.tokens;
+  state.train_seconds += seconds;
+  state.optimizer = parts_.adamw.counters();
+  step_meter_.sample(state.train_seconds, state.step);
+  token_meter_.sample(state.train_seconds, state.tokens);
+
+  report::StepRecord record;
+  record.step = step;
+  record.loss = result.loss;
+  record.grad_norm = result.grad_norm;
+  record.lr = options.lr;
+  record.tokens = state.tokens;
+  record.tokens_per_s = static_cast<double>(batch.tokens) / seconds;
+  record.skipped = result.outcome != StepOutcome::kUpdated;
+  record.valid_labels = batch.valid_labels;
+  record.time = unix_time();
+  show(record, last);
+  if (agenda_.validation_due(step, last)) {
+    validate_into(record);
+  }
+  append(record);
+  if (decision.verdict == Verdict::kStop) {
+    save();
+    throw Error(concat("stopped after ", state.skipped_in_row,
+                       " steps in a row that were not finite; weights and "
+                       "moments are those of update ",
+                       state.optimizer.updates, ". ", decision.message),
+                ExitCode::kNonFinite);
+  }
+  const bool wanted = parts_.stop.take_save();
+  if (agenda_.save_due(step, last) || (wanted && agenda_.unsaved(step))) {
+    save();
+  }
+}
+
+double Trainer::seconds_left() const {
+  const std::optional<double> rate = step_meter_.rate();
+  const std::optional<double> limit = parts_.stop.seconds_left();
+  if (!rate || *rate <= 0) {
+    return limit.value_or(-1);
+  }
+  const double left =
+      static_cast<double>(parts_.config.training.steps - parts_.state.step) /
+      *rate;
+  return limit ? std::min(left, std::max(0.0, *limit)) : left;
+}
+
+void Trainer::show(const report::StepRecord& record, bool last) {
+  // On a terminal the line is redrawn; elsewhere lines stay, so fewer of them.
+  if (!line_.on_terminal() && !agenda_.line_due(record.step, last)) {
+    return;
+  }
+  report::StepLine line;
+  line.step = record.step;
+  line.total = parts_.config.training.steps;
+  line.loss = record.loss;
+  line.grad_norm = record.grad_norm;
+  line.lr = record.lr;
+  line.tokens_per_s = token_meter_.rate().value_or(record.tokens_per_s);
+  line.seconds_left = seconds_left();
+  line.skipped = record.skipped;
+  line_.show(report::format_step_line(line));
+}
+
+void Trainer::validate_into(report::StepRecord& record) {
+  record.validation = validate(parts_.model, *parts_.validation, [this] {
+    return parts_.stop.stop().has_value();
+  });
+  if (!record.validation) {
+    log::info("the validation at step ", record.step, " was left unfinished");
+    return;
+  }
+  line_.print(report::format_validation_line(
+      record.step, record.validation->loss, record.validation->tokens));
+  if (!std::isfinite(record.validation->loss)) {
+    log::warn("the validation loss at step ", record.step,
+              " is not finite; training goes on");
+  }
+}
+
+void Trainer::append(const report::StepRecord& record) {
+  if (parts_.log.append(record)) {
+    log_problem_.clear();
+  } else if (log_problem_ != parts_.log.problem()) {
+    log_problem_ = parts_.log.problem();
+    log::error("the step log cannot be written, records wait in memory: ",
+               log_problem_);
+  }
+}
+
+bool Trainer::save() {
+  const RunState& state = parts_.state;
+  if (state.step == 0 || !agenda_.unsaved(state.step)) {
+    return true;
+  }
+  const Clock::time_point start = Clock::now();
+  parts_.log.sync();
+  checkpoint::CheckpointParts parts;
+  parts.tensors = {
+      {std::string(kWeightsName), parts_.model.parameter_views(), {}},
+      {std::string(kOptimizerName), parts_.adamw.state_views(), {}}};
+  parts.texts = {{std::string(checkpoint::kConfigName), config_json_},
+                 {std::string(kStateName), to_json(state)}};
+  const checkpoint::SaveResult result = parts_.store.save(state.step, parts);
+  state_is_bad_ = result.status == checkpoint::SaveStatus::kRefused;
+  save_problem_ = result.saved() ? "" : result.problem;
+  if (!result.saved()) {
+    agenda_.save_failed(state.step);
+    log::error("step ", state.step, " is not saved: ", result.problem,
+               "; older checkpoints are kept");
+    return false;
+  }
+  agenda_.saved(state.step);
+  log::info("saved ", result.path.string(), " in ",
+            report::format_fixed(seconds_since(start), 2), " s");
+  if (!result.problem.empty()) {
+    log::warn(result.problem);
+  }
+  for (const std::filesystem::path& path : result.set_aside) {
+    log::warn("a checkpoint of a later step is stale and was set aside: ",
+              path.string());
+  }
+  for (const std::int64_t step : result.removed) {
+    log::debug("removed the checkpoint of step ", step);
+  }
+  return true;
+}
+
+void Trainer::save_or_throw() {
+  if (save()) {
+    return;
+  }
+  throw Error(concat("the state of step ", parts_.state.step,
+                     " could not be saved: ", save_problem_),
+              state_is_bad_ ? ExitCode::kNonFinite : ExitCode::kFailure);
+}
+
+}  // namespace osdn::train
