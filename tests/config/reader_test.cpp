@@ -3,25 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <optional>
+#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "osdn/core/env.h"
 #include "osdn/core/error.h"
-#include "osdn/core/file.h"
-#include "support/temp_dir.h"
 
 namespace osdn::config {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
-using ::testing::Not;
 
 const std::string kMinimal =
     R"({"run_dir": "runs/x", "data": {"train": ["data/x"]}})";
@@ -80,65 +72,6 @@ TEST(Reader, every_type_is_read) {
   EXPECT_EQ(config.data.train, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(config.training.seed, 18446744073709551615ULL);
   EXPECT_EQ(config.training.steps, 7);
-}
-
-// ---- syntax -----------------------------------------------------------------
-
-TEST(Reader, syntax_errors_have_line_and_column) {
-  const struct {
-    std::string text;
-    std::string expected;
-  } cases[] = {
-      {"{\n  \"run_dir\": \"x\",\n}",
-       "my.json:3:1: the JSON has '}' where a "
-       "key in double quotes was expected: "
-       "remove the comma."},
-      {"{\"a\": 1 \"b\": 2}",
-       "my.json:1:9: the JSON has '\"' where ',' or "
-       "'}' was expected."},
-      {"{\"a\" 1}", "where ':' was expected after the key \"a\""},
-      {"{\"a\": [1 2]}", "where ',' or ']' was expected"},
-      {"{\"a\": [1,]}", "my.json:1:10: the JSON has ']' where a value"},
-      {"", "my.json:1:1: the JSON has the end of the text where a value"},
-      {"{\"a\": 1", "my.json:1:8: the JSON has the end of the text where ','"},
-      {"{} {}", "my.json:1:4: the JSON has '{' after the end"},
-      {"{\n // why\n}", "my.json:2:2: the JSON has a comment"},
-      {"{ # why\n}", "has a comment"},
-      {"{} // why", "has a comment"},
-      {"{'a': 1}", "has ''' where a key in double quotes"},
-      {"{\"a\": NaN}", "my.json:1:7: the JSON has 'N' where a value"},
-      {"{\"a\": -Infinity}", "has 'I' where a digit was expected"},
-      {"{\"a\": 01}", "has a number that begins with 0"},
-      {"{\"a\": 1.}", "where a digit after the point was expected"},
-      {"{\"a\": .5}", "has '.' where a value"},
-      {"{\"a\": 1e}", "where a digit of the exponent was expected"},
-      {"{\"a\": +1}", "has '+' where a value"},
-      {"{\"a\": tru}", "has 't' where a value"},
-      {"{\"a\": \"b\n\"}",
-       "my.json:1:7: the JSON has a string here that does "
-       "not end"},
-      {"{\"a\": \"b\tc\"}", "has a control character (code 9) in a string"},
-      {"{\"a\": \"\\x\"}", "unknown escape"},
-      {"{\"a\": \"\\u12g4\"}", "has 'g' in a \\u escape"},
-      {"{\"a\": \"\\ud800\"}", "half of a surrogate pair"},
-      {"{\"a\": \"\\udc00\"}", "half of a surrogate pair"},
-      {"{\"a\": \"\xFF\"}", "my.json:1:8: the JSON is not valid UTF-8"},
-      {"\xEF\xBB\xBF{}", "byte order mark"},
-      // Columns count characters.
-      {"{\"\xC3\xA9\xC3\xA9\": x}", "my.json:1:8: the JSON has 'x'"},
-  };
-  for (const auto& [text, expected] : cases) {
-    EXPECT_THAT(refusal(text), HasSubstr(expected)) << text;
-  }
-}
-
-TEST(Reader, deep_nesting_is_an_error_and_no_crash) {
-  EXPECT_THAT(refusal(std::string(100000, '[')), HasSubstr("levels deep"));
-}
-
-TEST(Reader, the_top_must_be_an_object) {
-  EXPECT_THAT(refusal("[1]"), HasSubstr("is a list, but must be an object"));
-  EXPECT_THAT(refusal("3", {"run_dir=x"}), HasSubstr("is 3, but must be"));
 }
 
 // ---- keys
@@ -447,86 +380,6 @@ TEST(Reader, a_named_key_wins_over_the_preset) {
   EXPECT_EQ(got.norm, KeyNorm::kAdd);
   EXPECT_EQ(got.d0_init, 0.75);
   EXPECT_TRUE(got.detach);
-}
-
-// ---- finding
-// ---------------------------------------------------------------------------
-
-// Sets a variable for the time of a test.
-class WithEnv {
- public:
-  WithEnv(std::string name, const std::string& value)
-      : name_(std::move(name)), before_(env(name_)) {
-    ::setenv(name_.c_str(), value.c_str(), 1);
-  }
-  ~WithEnv() {
-    if (before_) {
-      ::setenv(name_.c_str(), before_->c_str(), 1);
-    } else {
-      ::unsetenv(name_.c_str());
-    }
-  }
-  WithEnv(const WithEnv&) = delete;
-  WithEnv& operator=(const WithEnv&) = delete;
-
- private:
-  std::string name_;
-  std::optional<std::string> before_;
-};
-
-TEST(FindConfig, a_path_comes_first_then_the_search_path_then_the_tree) {
-  const test::TempDir first;
-  const test::TempDir second;
-  const auto source =
-      std::filesystem::path(OSDN_SOURCE_DIR) / "configs/340m_osdn_apf.json";
-  EXPECT_TRUE(
-      std::filesystem::equivalent(find_config("340m_osdn_apf"), source));
-  EXPECT_TRUE(
-      std::filesystem::equivalent(find_config("340m_osdn_apf.json"), source));
-  write_file_atomic(second / "340m_osdn_apf.json", kMinimal);
-  const WithEnv path("OSDN_CONFIG_PATH", first.path().string() + "::" +
-                                             second.path().string() + ":");
-  EXPECT_EQ(find_config("340m_osdn_apf"), second / "340m_osdn_apf.json");
-  write_file_atomic(first / "340m_osdn_apf.json", kMinimal);
-  EXPECT_EQ(find_config("340m_osdn_apf"), first / "340m_osdn_apf.json");
-  EXPECT_EQ(find_config(source.string()), source);
-  EXPECT_EQ(load({"340m_osdn_apf", {"optimizer.lr=0.5"}}).optimizer.lr, 0.5);
-}
-
-TEST(FindConfig, a_name_with_a_dot_gets_its_ending_too) {
-  EXPECT_EQ(find_config("1.3b_osdn").filename(), "1.3b_osdn.json");
-}
-
-TEST(FindConfig, not_found_lists_places_and_names) {
-  const test::TempDir folder;
-  write_file_atomic(folder / "mine.json", kMinimal);
-  const WithEnv path("OSDN_CONFIG_PATH", folder.path().string());
-  try {
-    find_config("340m_osdn_apg");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("\"340m_osdn_apg\" was not found"),
-                      HasSubstr(folder.path().string() + "/340m_osdn_apg.json"),
-                      HasSubstr("share/osdn/configs/340m_osdn_apg.json"),
-                      HasSubstr("Did you mean 340m_osdn_apf.json?"),
-                      HasSubstr(" mine.json"), HasSubstr(" 340m_osdn.json")));
-  }
-  EXPECT_THROW(find_config(""), Error);
-  EXPECT_THROW(find_config("/no/such/file.json"), Error);
-}
-
-TEST(FindConfig, messages_name_the_file_that_was_read) {
-  const test::TempDir folder;
-  const auto path = folder / "mine.json";
-  write_file_atomic(path, "{\n}");
-  try {
-    load({path.string(), {}});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("missing in " + path.string()));
-  }
 }
 
 }  // namespace
