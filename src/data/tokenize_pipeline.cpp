@@ -70,11 +70,11 @@ class Encoder {
         continue;
       }
       const std::size_t before = encoded.ids.size();
-      if (bos_ && ids.front() != *bos_) {
+      if (bos_) {
         encoded.ids.push_back(*bos_);
       }
       encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
-      if (eos_ && ids.back() != *eos_) {
+      if (eos_) {
         encoded.ids.push_back(*eos_);
       }
       encoded.lengths.push_back(encoded.ids.size() - before);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,6 +34,15 @@ inline std::string error_of(const std::function<void()>& call,
   }
   ADD_FAILURE() << "nothing was thrown";
   return "";
+}
+
+/// A new file, without the syncing of write_file_atomic: tests write many.
+inline void put_file(const std::filesystem::path& path,
+                     const std::string& content) {
+  std::filesystem::remove(path);
+  std::ofstream out(path, std::ios::binary);
+  out << content;
+  ASSERT_TRUE(out.flush()) << path;
 }
 
 inline ShardHeader description(std::uint64_t vocab_size = 60000) {

@@ -47,8 +47,8 @@ struct TokenizeResult {
 /// Documents keep their order and the output its bytes, whatever the number of
 /// threads. Where a document begins is recorded here, as it is tokenised, and
 /// never inferred from ids: text may hold the BOS id, a tokenizer may define
-/// one that it does not emit. A document that begins with the BOS id or ends
-/// with the EOS id already gets no second one.
+/// one that it does not emit. SentencePiece emits neither for text, so that
+/// none is doubled.
 ///
 /// Memory: some documents a thread (at most 256 MiB of text, or one document)
 /// and 8 bytes a document of the shard at hand. Throws Error for empty input
