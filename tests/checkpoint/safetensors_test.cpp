@@ -52,7 +52,9 @@ TEST(Safetensors, what_is_written_is_read) {
     EXPECT_EQ(read.shape, expected.shape);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(read.data) % size_of(read.dtype),
               0U);
-    EXPECT_EQ(std::memcmp(read.data, expected.data, expected.bytes()), 0);
+    // memcmp may not be given the null pointer of an empty tensor.
+    EXPECT_TRUE(expected.bytes() == 0 ||
+                std::memcmp(read.data, expected.data, expected.bytes()) == 0);
   }
   EXPECT_EQ(file.metadata(), (Metadata{{"format", "pt"}, {"step", "12"}}));
 }
