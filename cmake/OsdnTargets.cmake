@@ -68,5 +68,6 @@ function(osdn_add_tests area)
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   gtest_discover_tests(${area}_tests
     TEST_PREFIX "${area}." NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-    PROPERTIES TIMEOUT 300 LABELS "cpu;${area}")
+    # Tests run side by side; LibTorch's threads would spin for the same cores.
+    PROPERTIES TIMEOUT 300 LABELS "cpu;${area}" ENVIRONMENT OMP_NUM_THREADS=1)
 endfunction()
