@@ -34,8 +34,10 @@ std::string name_of(Compute compute);  ///< "fp32", "fp64", "bf16"
 ///     + HV K, and HV for APF      d, r
 ///     + HV K V / 64               a state every 64 tokens
 ///
-/// Attention and SwiGLU scratch, logits by chunks and the allocator's rounding
-/// come on top.
+/// Scratch of the operators, logits by chunks and the program itself come on
+/// top. Measured: the resident memory of a CPU run of the quickstart's model
+/// grows by 107 KB a token between rows of 2,048 and 16,384 tokens, against
+/// 99 KB here.
 struct Memory {
   double weights = 0;
   double gradients = 0;
