@@ -3,7 +3,7 @@
 // forward and reverse mode; d_t is the value before token t's own update:
 //   n = max(|k|^2, 1e-6);  k2 = k * k;  s = <d, k2>
 //   d <- clip(r d + eta beta (1 - beta s) / n k2, lo, hi)
-// Without beta_aware the factor is eta (1 - s) / n.
+// Without beta_aware the factor is eta (1 - s) / n; n has two other forms.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,20 +12,46 @@
 
 namespace osdn::reference {
 
+enum class KeyEnergy {
+  kFloor,  ///< n = max(|k|^2, 1e-6)
+  kOff,    ///< n = 1
+  kAdd,    ///< n = |k|^2 + 1e-5
+};
+
 struct PreconditionerInput {
   std::int64_t key_heads = 1, value_heads = 1, key_width = 1;
   double eta = 0, box_lo = 0.5, box_hi = 2;
   bool beta_aware = true;
+  KeyEnergy energy = KeyEnergy::kFloor;
   std::vector<std::int64_t> cu_seqlens;  ///< [N+1]
   std::vector<double> k;                 ///< [T,H,K], normalised
   std::vector<double> beta;              ///< [T,HV]
   std::vector<double> r;                 ///< empty (1) or [T,HV]
-  std::vector<double> d0;                ///< [HV,K]
+  std::vector<double> d0;                ///< [HV,K] or [N,HV,K]
 
   std::int64_t tokens() const { return cu_seqlens.back(); }
   std::int64_t documents() const {
     return static_cast<std::int64_t>(cu_seqlens.size()) - 1;
   }
+  /// Where the start of document n, value head h lies in d0.
+  std::int64_t start_at(std::int64_t n, std::int64_t h) const {
+    const bool shared =
+        static_cast<std::int64_t>(d0.size()) == value_heads * key_width;
+    return ((shared ? 0 : n * value_heads) + h) * key_width;
+  }
+  double divisor(double key_energy) const {
+    if (energy == KeyEnergy::kOff) return 1;
+    if (energy == KeyEnergy::kAdd) return key_energy + 1e-5;
+    return std::max(key_energy, kFloor);
+  }
+  /// dn / d|k|^2
+  double divisor_slope(double key_energy) const {
+    if (energy == KeyEnergy::kOff) return 0;
+    if (energy == KeyEnergy::kAdd) return 1;
+    return key_energy > kFloor ? 1 : 0;
+  }
+
+  static constexpr double kFloor = 1e-6;
 };
 
 struct PreconditionerOutput {
@@ -37,8 +63,6 @@ struct PreconditionerGradients {
   std::vector<double> k, beta, r, d0;
 };
 
-inline constexpr double kKeyEnergyFloor = 1e-6;
-
 inline PreconditionerOutput preconditioner_forward(
     const PreconditionerInput& in) {
   const std::int64_t K = in.key_width, HV = in.value_heads;
@@ -48,7 +72,8 @@ inline PreconditionerOutput preconditioner_forward(
   out.d_T.resize(static_cast<std::size_t>(in.documents() * HV * K));
   for (std::int64_t n = 0; n < in.documents(); ++n) {
     for (std::int64_t h = 0; h < HV; ++h) {
-      std::vector<double> d(in.d0.begin() + h * K, in.d0.begin() + (h + 1) * K);
+      const auto start = in.d0.begin() + in.start_at(n, h);
+      std::vector<double> d(start, start + K);
       for (std::int64_t t = in.cu_seqlens[static_cast<std::size_t>(n)];
            t < in.cu_seqlens[static_cast<std::size_t>(n) + 1]; ++t) {
         std::copy(d.begin(), d.end(), out.d.begin() + (t * HV + h) * K);
@@ -61,8 +86,7 @@ inline PreconditionerOutput preconditioner_forward(
           s += d[static_cast<std::size_t>(c)] * k[c] * k[c];
         }
         const double beta = in.beta_aware ? in.beta[at] : 1.0;
-        const double a =
-            in.eta * beta * (1 - beta * s) / std::max(energy, kKeyEnergyFloor);
+        const double a = in.eta * beta * (1 - beta * s) / in.divisor(energy);
         const double r = in.r.empty() ? 1.0 : in.r[at];
         for (std::int64_t c = 0; c < K; ++c) {
           double& d_c = d[static_cast<std::size_t>(c)];
@@ -107,9 +131,9 @@ inline PreconditionerGradients preconditioner_backward(
           energy += k[c] * k[c];
           s += d[c] * k[c] * k[c];
         }
-        const double floored = std::max(energy, kKeyEnergyFloor);
+        const double divisor = in.divisor(energy);
         const double beta = in.beta_aware ? in.beta[at] : 1.0;
-        const double rate = in.eta * beta / floored;
+        const double rate = in.eta * beta / divisor;
         const double a = rate * (1 - beta * s);
         const double r = in.r.empty() ? 1.0 : in.r[at];
         double pull = 0, dr = 0;  // pull = dL/da
@@ -122,11 +146,10 @@ inline PreconditionerGradients preconditioner_backward(
         }
         if (!in.r.empty()) grad.r[at] = dr;
         if (in.beta_aware) {
-          grad.beta[at] = pull * in.eta * (1 - 2 * beta * s) / floored;
+          grad.beta[at] = pull * in.eta * (1 - 2 * beta * s) / divisor;
         }
         const double ds = -pull * rate * beta;
-        const double denergy =
-            energy > kKeyEnergyFloor ? -pull * a / floored : 0.0;
+        const double denergy = -pull * a / divisor * in.divisor_slope(energy);
         for (std::int64_t c = 0; c < K; ++c) {
           double& l = lambda[static_cast<std::size_t>(c)];
           const double dk2 = a * l + ds * d[c] + denergy;
@@ -137,7 +160,7 @@ inline PreconditionerGradients preconditioner_backward(
         }
       }
       for (std::int64_t c = 0; c < K; ++c) {
-        grad.d0[static_cast<std::size_t>(h * K + c)] +=
+        grad.d0[static_cast<std::size_t>(in.start_at(n, h) + c)] +=
             lambda[static_cast<std::size_t>(c)];
       }
     }
