@@ -48,8 +48,9 @@ void check_inputs(const at::Tensor& hidden, const at::Tensor& weight,
   }
 }
 
-std::int64_t chunk_length(const at::Tensor& weight) {
-  return std::max<std::int64_t>(1, kMaxLogits / weight.size(0));
+std::int64_t chunk_length(const at::Tensor& weight, std::int64_t asked) {
+  return asked > 0 ? asked
+                   : std::max<std::int64_t>(1, kMaxLogits / weight.size(0));
 }
 
 /// -log p of each labelled row in float64; leaves log-softmax in `logits`.
@@ -67,9 +68,8 @@ class LinearCrossEntropyFunction
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& hidden,
                             const at::Tensor& weight, const at::Tensor& labels,
-                            bool want_gradient) {
+                            std::int64_t step, bool want_gradient) {
     const std::int64_t T = hidden.size(0);
-    const std::int64_t step = chunk_length(weight);
     at::Tensor total = at::zeros({}, hidden.options().dtype(at::kDouble));
     at::Tensor grad_hidden, grad_weight;
     if (want_gradient) {
@@ -101,7 +101,8 @@ class LinearCrossEntropyFunction
                                 const variable_list& grad_outputs) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor factor = grad_outputs[0].to(saved[0].scalar_type());
-    return {saved[0] * factor, saved[1] * factor, at::Tensor(), at::Tensor()};
+    return {saved[0] * factor, saved[1] * factor, at::Tensor(), at::Tensor(),
+            at::Tensor()};
   }
 };
 
@@ -109,21 +110,24 @@ class LinearCrossEntropyFunction
 
 at::Tensor linear_cross_entropy(const at::Tensor& hidden,
                                 const at::Tensor& weight,
-                                const at::Tensor& labels) {
+                                const at::Tensor& labels,
+                                std::int64_t chunk_tokens) {
   check_inputs(hidden, weight, labels);
   const bool want_gradient = at::GradMode::is_enabled() &&
                              (hidden.requires_grad() || weight.requires_grad());
   return LinearCrossEntropyFunction::apply(hidden, weight, labels,
+                                           chunk_length(weight, chunk_tokens),
                                            want_gradient);
 }
 
 TokenScores linear_token_scores(const at::Tensor& hidden,
                                 const at::Tensor& weight,
-                                const at::Tensor& labels) {
+                                const at::Tensor& labels,
+                                std::int64_t chunk_tokens) {
   check_inputs(hidden, weight, labels);
   const at::NoGradGuard no_grad;
   const std::int64_t T = hidden.size(0);
-  const std::int64_t step = chunk_length(weight);
+  const std::int64_t step = chunk_length(weight, chunk_tokens);
   TokenScores scores{at::zeros({T}, hidden.options().dtype(at::kDouble)),
                      at::zeros({T}, hidden.options().dtype(at::kBool))};
   for (std::int64_t t = 0; t < T; t += step) {

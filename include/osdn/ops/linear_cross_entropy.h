@@ -13,10 +13,12 @@ inline constexpr std::int64_t kNoLabel = -100;
 ///   hidden [T, h], weight [vocab, h], labels [T] int64, kNoLabel = no loss.
 /// Returns a float64 scalar, differentiable in hidden and weight. Divide it by
 /// the number of valid labels of the whole step. Throws Error naming position
-/// and id when a label is neither kNoLabel nor below vocab.
+/// and id when a label is neither kNoLabel nor below vocab. `chunk_tokens`
+/// rows of logits exist at once; 0: as many as make 16 Mi logits.
 at::Tensor linear_cross_entropy(const at::Tensor& hidden,
                                 const at::Tensor& weight,
-                                const at::Tensor& labels);
+                                const at::Tensor& labels,
+                                std::int64_t chunk_tokens = 0);
 
 struct TokenScores {
   at::Tensor log_prob;  ///< [T] float64; 0 where there is no label
@@ -26,6 +28,7 @@ struct TokenScores {
 /// Per-token log-likelihoods, without gradient.
 TokenScores linear_token_scores(const at::Tensor& hidden,
                                 const at::Tensor& weight,
-                                const at::Tensor& labels);
+                                const at::Tensor& labels,
+                                std::int64_t chunk_tokens = 0);
 
 }  // namespace osdn::ops
