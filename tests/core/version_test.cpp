@@ -40,7 +40,8 @@ class VersionScript : public ::testing::Test {
   }
   int git(const std::string& arguments) const {
     return shell("cd '" + source().string() +
-                 "' && git -c user.name=t -c user.email=t@localhost " +
+                 "' && git -c user.name=t -c user.email=t@localhost "
+                 "-c commit.gpgsign=false " +
                  arguments);
   }
   std::filesystem::path source() const { return folder_ / "source"; }
