@@ -73,7 +73,10 @@ __device__ __forceinline__ void for_each_element(const Chunk& chunk,
 template <int N>
 __device__ __forceinline__ void load_grad(const AdamWTensor& tensor,
                                           std::int64_t at, float (&to)[N]) {
-  if (tensor.grad_element == Element::kBF16) {
+  if (tensor.grad == nullptr) {
+#pragma unroll
+    for (int j = 0; j < N; ++j) to[j] = 0.0f;
+  } else if (tensor.grad_element == Element::kBF16) {
     load_floats(static_cast<const __nv_bfloat16*>(tensor.grad) + at, to);
   } else {
     load_floats(static_cast<const float*>(tensor.grad) + at, to);
@@ -192,11 +195,11 @@ std::vector<std::byte> adamw_pack_table(const std::vector<AdamWTensor>& tensors,
     const AdamWTensor& tensor = tensors[i];
     if (tensor.n < 0 ||
         (tensor.n > 0 && (tensor.master == nullptr || tensor.m == nullptr ||
-                          tensor.v == nullptr || tensor.grad == nullptr))) {
+                          tensor.v == nullptr))) {
       throw std::invalid_argument(
           "adamw: tensor " + std::to_string(i) + " of " +
           std::to_string(tensors.size()) + " has " + std::to_string(tensor.n) +
-          " elements and must have master, m, v and grad");
+          " elements and must have master, m and v");
     }
     first_chunk.push_back(first_chunk.back() +
                           (tensor.n + kChunkElements - 1) / kChunkElements);

@@ -22,7 +22,7 @@ struct AdamWTensor {
   float* master = nullptr;     ///< [n], fp32 parameter
   float* m = nullptr;          ///< [n]
   float* v = nullptr;          ///< [n]
-  const void* grad = nullptr;  ///< [n], grad_element
+  const void* grad = nullptr;  ///< [n], grad_element; null: zeros
   void* copy = nullptr;        ///< [n] bf16, or null: no copy is kept
   std::int64_t n = 0;
   float weight_decay = 0.0f;

@@ -55,8 +55,8 @@ __device__ __forceinline__ Place place_of(const Layout& layout, int pack_size) {
   return place;
 }
 
-/// Largest A whose exponential is finite in fp32.
-constexpr float kMaxALog = 88.0f;
+/// Largest A: its exponential times a chunk of large logits is finite in fp32.
+constexpr float kMaxALog = 80.0f;
 
 /// A column's parameters.
 struct Column {

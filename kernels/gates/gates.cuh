@@ -7,7 +7,7 @@
 //   kSigmoid:       y = scale sigmoid(z)                 beta, r
 //
 // T tokens, H heads of W channels each: W = 1 per head, W = K per channel. A
-// is taken as at most 88, so that exp(A) is finite.
+// is taken as at most 80, so that y is finite.
 
 #include "kernels/common/launcher.h"
 
