@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "osdn/core/file.h"
+#include "command_line.h"
 #include "osdn/core/run_main.h"
 #include "osdn/core/version.h"
 #include "osdn/data/inspect.h"
@@ -16,6 +16,9 @@ namespace {
 
 using osdn::ExitCode;
 using Paths = std::vector<std::filesystem::path>;
+
+// CLI11 takes -1 for an unsigned number and wraps it around: each of these has
+// a check of its sign.
 
 // Options of every subcommand that reads text.
 void add_text_options(CLI::App& command, Paths& inputs,
@@ -39,6 +42,7 @@ void add_text_options(CLI::App& command, Paths& inputs,
   command
       .add_option("--max-document-bytes", text.max_document_bytes,
                   "a longer document is an error")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
 }
 
@@ -73,6 +77,7 @@ void add_tokenize(CLI::App& app, osdn::data::TokenizeOptions& options) {
   command
       .add_option("--shard-tokens", options.shard_tokens,
                   "most tokens of one shard")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command.add_option("--threads", options.threads, "threads; 0: all cores")
       ->capture_default_str();
@@ -136,6 +141,7 @@ void add_train_tokenizer(CLI::App& app,
                   "longer lines are cut")
       ->capture_default_str();
   command.add_option("--seed", train.sample.seed, "of the sample")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_flag("--overwrite", options.overwrite, "replace the output");
   command.callback([&options] {
@@ -185,10 +191,12 @@ void add_inspect(CLI::App& app, LookOptions& options) {
   command
       .add_option("--documents", options.documents,
                   "documents to decode, given a tokenizer")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
       .add_option("--document-tokens", options.document_tokens,
                   "tokens of each to decode")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.callback([&options] {
     const auto tokenizer = load_tokenizer(options);
@@ -224,12 +232,7 @@ ExitCode run(int argc, char** argv) {
   add_train_tokenizer(app, train_tokenizer);
   add_inspect(app, inspect);
   add_verify(app, verify);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
-  }
-  return ExitCode::kOk;
+  return osdn::apps::parse(app, argc, argv).value_or(ExitCode::kOk);
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+#pragma once
+// Parsing a command line the same way in every program.
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "osdn/core/error.h"
+#include "osdn/core/nearest.h"
+
+namespace osdn::apps {
+
+/// Long options of a program and of the subcommands that were chosen.
+inline std::vector<std::string> long_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back("--" + name);
+    }
+  }
+  for (const CLI::App* chosen : app.get_subcommands()) {
+    const std::vector<std::string> more = long_options(*chosen);
+    names.insert(names.end(), more.begin(), more.end());
+  }
+  return names;
+}
+
+/// Parses. Where the program has nothing left to do (--help, --version, a
+/// mistake) it has said so and the exit code is returned: kUsage for a mistake,
+/// with the nearest known name behind each unknown option.
+inline std::optional<ExitCode> parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    if (app.exit(error) == 0) {
+      return ExitCode::kOk;
+    }
+    const std::vector<std::string> known = long_options(app);
+    for (int i = 1; i < argc; ++i) {
+      const std::string_view argument = argv[i];
+      const std::string name(argument.substr(0, argument.find('=')));
+      if (!name.starts_with("--") || name == "--" ||
+          std::find(known.begin(), known.end(), name) != known.end()) {
+        continue;
+      }
+      if (const auto meant = nearest(name, known)) {
+        std::cerr << name << " is not known; did you mean " << *meant << "?\n";
+      }
+    }
+    return ExitCode::kUsage;
+  }
+}
+
+}  // namespace osdn::apps
