@@ -267,8 +267,10 @@ TEST(Exactness, a_zero_gate_per_channel_is_no_gate) {
     const DeltaRuleData none = make_delta_rule(delta_rule_case(Gate::kNone));
     DeltaRuleData zero = none;
     zero.in.g.assign(zero.in.k_write.size(), 0.0);
-    EXPECT_EQ(differences(run_delta_rule(zero.in, zero.grad_o,
-                                         zero.grad_state_T, with(precision)),
+    Results got = run_delta_rule(zero.in, zero.grad_o, zero.grad_state_T,
+                                 with(precision));
+    std::erase_if(got, [](const auto& r) { return r.name == "grad_g"; });
+    EXPECT_EQ(differences(got,
                           run_delta_rule(none.in, none.grad_o,
                                          none.grad_state_T, with(precision)),
                           precision == Precision::kFp64 ? 1e-13 : 1e-5),
