@@ -15,23 +15,42 @@ int scan_warps(const Args& args) {
   return wide ? 8 : 4;
 }
 
+bool per_channel(const Args& args) {
+  return args.gate == DeltaRuleGate::kPerChannel;
+}
+
+chunk::Operands operands(const Args& args) {
+  if (per_channel(args)) return chunk::Operands::kDecayed;
+  return args.separate_key ? chunk::Operands::kWriteKey : chunk::Operands::kRaw;
+}
+
 void run_prepare(const Args& args, Element, Stream stream) {
-  (args.K == 64 ? chunk::prepare_k64 : chunk::prepare_k128)(args, stream);
+  if (per_channel(args)) {
+    (args.K == 64 ? chunk::prepare_channel_k64 : chunk::prepare_channel_k128)(
+        args, stream);
+  } else {
+    (args.K == 64 ? chunk::prepare_k64 : chunk::prepare_k128)(args, stream);
+  }
 }
 void run_scan(const Args& args, Element, Stream stream) {
-  (args.K == 64 ? chunk::scan_k64 : chunk::scan_k128)(args, true,
-                                                      scan_warps(args), stream);
+  (args.K == 64 ? chunk::scan_k64 : chunk::scan_k128)(
+      args, operands(args), true, scan_warps(args), stream);
 }
 void run_states(const Args& args, Element, Stream stream) {
-  (args.K == 64 ? chunk::scan_k64 : chunk::scan_k128)(args, false,
-                                                      scan_warps(args), stream);
+  (args.K == 64 ? chunk::scan_k64 : chunk::scan_k128)(
+      args, operands(args), false, scan_warps(args), stream);
 }
 void run_reverse(const Args& args, Element, Stream stream) {
   (args.K == 64 ? chunk::reverse_k64 : chunk::reverse_k128)(
-      args, scan_warps(args), stream);
+      args, operands(args), scan_warps(args), stream);
 }
 void run_gradients(const Args& args, Element, Stream stream) {
-  (args.K == 64 ? chunk::gradients_k64 : chunk::gradients_k128)(args, stream);
+  if (per_channel(args)) {
+    (args.K == 64 ? chunk::gradients_channel_k64
+                  : chunk::gradients_channel_k128)(args, stream);
+  } else {
+    (args.K == 64 ? chunk::gradients_k64 : chunk::gradients_k128)(args, stream);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "kernels/common/device.cuh"
 #include "kernels/common/launch.cuh"
 #include "kernels/common/mma.cuh"
+#include "kernels/delta_rule/chunk_instances.h"
 #include "kernels/delta_rule/layout.h"
 
 namespace osdn::kernels::delta_rule::chunk {
@@ -73,4 +74,39 @@ __device__ __forceinline__ void pack_a_scaled(std::uint32_t (&a)[4],
   a[3] = pack_bf16(second[2] * s2.x, second[3] * s2.y);
 }
 
+/// Dot products of two packed elements.
+__device__ __forceinline__ float dot_pair(std::uint32_t x, float y0, float y1) {
+  return low_bf16(x) * y0 + high_bf16(x) * y1;
+}
+__device__ __forceinline__ float dot_pair(std::uint32_t x, std::uint32_t y) {
+  return dot_pair(x, low_bf16(y), high_bf16(y));
+}
+
+/// 1 / sqrt(sum of squares + epsilon) of the warp's 16 rows; two lanes a row.
+template <int K>
+__device__ __forceinline__ void row_norms(Tile<K> tile, float* norms, bool used,
+                                          int row0, int lane) {
+  const int row = row0 + (lane & 15), half = lane >> 4;
+  float sum = 0;
+#pragma unroll
+  for (int c = 0; c < K / 2; c += 8) {
+    const uint4 u =
+        *reinterpret_cast<const uint4*>(tile.unit(row, half * (K / 2) + c));
+    const std::uint32_t words[4] = {u.x, u.y, u.z, u.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      sum += low_bf16(words[i]) * low_bf16(words[i]) +
+             high_bf16(words[i]) * high_bf16(words[i]);
+    }
+  }
+  sum += __shfl_xor_sync(0xffffffffu, sum, 16);
+  if (half == 0) norms[row] = used ? rsqrtf(sum + kNormEpsilon) : 1.f;
+}
+
+/// Elements (row, col), (row, col + 1) of a tile, col = col8 + 2t.
+template <int kCols>
+__device__ __forceinline__ std::uint32_t tile_pair(Tile<kCols> tile, int row,
+                                                   int col8, int t) {
+  return *reinterpret_cast<const std::uint32_t*>(tile.unit(row, col8) + 2 * t);
+}
 }  // namespace osdn::kernels::delta_rule::chunk

@@ -14,11 +14,11 @@
 // that cancellation. Value heads of a key head follow one another and add in
 // registers (kGrouped).
 
-#include "kernels/delta_rule/chunk_common.cuh"
+#include "kernels/delta_rule/chunk_gradients_channel.cuh"
 
 namespace osdn::kernels::delta_rule::chunk {
 
-template <int K, bool kSeparateKey>
+template <int K, bool kSeparateKey, bool kChannel>
 struct Gradients {
   static constexpr int kThreads = 512;
   static constexpr int kSlot = 64;  ///< value columns of a slot
@@ -29,7 +29,8 @@ struct Gradients {
   static constexpr int kQ = 0;
   static constexpr int kK = kQ + kKeyBytes;
   static constexpr int kKt = kSeparateKey ? kK + kKeyBytes : kK;
-  static constexpr int kDA = kKt + kKeyBytes;
+  static constexpr int kG = kKt + kKeyBytes;  ///< per-channel decays
+  static constexpr int kDA = kG + (kChannel ? Decays<K>::kBytes : 0);
   static constexpr int kDP = kDA + kPairBytes;
   static constexpr int kBuffers = kDP + kPairBytes;
   // one buffer
@@ -46,19 +47,6 @@ struct Gradients {
 };
 
 enum Dot { kDotQ, kDotK, kDotKt, kDotBeta };
-
-/// Elements (row, col), (row, col + 1) of a tile, col = col8 + 2t.
-template <int kCols>
-__device__ __forceinline__ std::uint32_t tile_pair(Tile<kCols> tile, int row,
-                                                   int col8, int t) {
-  return *reinterpret_cast<const std::uint32_t*>(tile.unit(row, col8) + 2 * t);
-}
-__device__ __forceinline__ float dot_pair(std::uint32_t x, float y0, float y1) {
-  return low_bf16(x) * y0 + high_bf16(x) * y1;
-}
-__device__ __forceinline__ float dot_pair(std::uint32_t x, std::uint32_t y) {
-  return dot_pair(x, low_bf16(y), high_bf16(y));
-}
 
 /// Writes a warp's [16, 16 kPairs] block over the same block of `tile` and
 /// from there to rows of `out`, `stride` elements apart.
@@ -84,9 +72,49 @@ __device__ __forceinline__ void write_block(
   }
 }
 
-template <int K, bool kSeparateKey, bool kGrouped>
+/// dq, dk += dP' kt, dA' kt; dkt += dA'^T k + dP'^T q: the warp's 16 rows, its
+/// columns from col0, the lower block triangle only.
+template <int K, int kPairs>
+__device__ __forceinline__ void pair_products(
+    float (&dq)[2 * kPairs][4], float (&dk)[2 * kPairs][4],
+    float (&dkt)[2 * kPairs][4], Tile<K> q, Tile<K> k, Tile<K> kt,
+    Tile<kChunk> dA, Tile<kChunk> dP, int row_group, int col0, int lane) {
+  const int row0 = 16 * row_group;
+#pragma unroll
+  for (int s = 0; s < 4; ++s) {
+    if (s <= row_group) {
+      std::uint32_t p_a[4], a_a[4], b[4];
+      load_a(p_a, dP, row0, 16 * s, lane);
+      load_a(a_a, dA, row0, 16 * s, lane);
+#pragma unroll
+      for (int p = 0; p < kPairs; ++p) {
+        load_b_transposed(b, kt, 16 * s, col0 + 16 * p, lane);
+        mma_bf16(dq[2 * p], p_a, b[0], b[1]);
+        mma_bf16(dq[2 * p + 1], p_a, b[2], b[3]);
+        mma_bf16(dk[2 * p], a_a, b[0], b[1]);
+        mma_bf16(dk[2 * p + 1], a_a, b[2], b[3]);
+      }
+    }
+    if (s >= row_group) {
+      std::uint32_t p_a[4], a_a[4], b[4];
+      load_a_transposed(p_a, dP, 16 * s, row0, lane);
+      load_a_transposed(a_a, dA, 16 * s, row0, lane);
+#pragma unroll
+      for (int p = 0; p < kPairs; ++p) {
+        load_b_transposed(b, k, 16 * s, col0 + 16 * p, lane);
+        mma_bf16(dkt[2 * p], a_a, b[0], b[1]);
+        mma_bf16(dkt[2 * p + 1], a_a, b[2], b[3]);
+        load_b_transposed(b, q, 16 * s, col0 + 16 * p, lane);
+        mma_bf16(dkt[2 * p], p_a, b[0], b[1]);
+        mma_bf16(dkt[2 * p + 1], p_a, b[2], b[3]);
+      }
+    }
+  }
+}
+
+template <int K, bool kSeparateKey, bool kGrouped, bool kChannel>
 __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
-  using L = Gradients<K, kSeparateKey>;
+  using L = Gradients<K, kSeparateKey, kChannel>;
   constexpr int kPairs = K / 64;  // 16-column pairs of a column group
   constexpr int kTiles = 2 * kPairs;
   const int thread = static_cast<int>(threadIdx.x);
@@ -97,11 +125,12 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
   const int V = args.V;
   const int slots = V / L::kSlot;
   const int heads = kGrouped ? args.HV / args.H : 1;
-  const bool gated = args.gate != DeltaRuleGate::kNone;
+  const bool gated = args.gate == DeltaRuleGate::kPerHead;
   unsigned char* shared = dynamic_shared();
   const Tile<K> q{reinterpret_cast<Bf16*>(shared + L::kQ)};
   const Tile<K> k{reinterpret_cast<Bf16*>(shared + L::kK)};
   const Tile<K> kt{reinterpret_cast<Bf16*>(shared + L::kKt)};
+  const Decays<K> G{reinterpret_cast<float*>(shared + L::kG)};
   const Tile<kChunk> dA{reinterpret_cast<Bf16*>(shared + L::kDA)};
   const Tile<kChunk> dP{reinterpret_cast<Bf16*>(shared + L::kDP)};
   float* dots = reinterpret_cast<float*>(shared + L::kDots);
@@ -124,6 +153,11 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
     if (kSeparateKey) {
       load_tile<kChunk, K, L::kThreads>(
           kt, bf16(args.kt) + (chunk.first * args.HV + h * heads + head) * K,
+          write_stride, chunk.rows, thread);
+    }
+    if constexpr (kChannel) {
+      load_decays<K, L::kThreads>(
+          G, args.g + (chunk.first * args.HV + h * heads + head) * K,
           write_stride, chunk.rows, thread);
     }
   };
@@ -168,6 +202,7 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
   float dq_sum[kGrouped ? kTiles : 1][4], dk_sum[kGrouped ? kTiles : 1][4];
   float q_sum[2], k_sum[2];  // row dots over the value heads
   float dbeta[2], state_dot;
+  float channel_dot[kChannel ? 8 : 1];  // <S, dS> of eight channels
 
   while (item < items) {
     copy_async_wait<0>();
@@ -186,6 +221,10 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
 #pragma unroll
       for (int e = 0; e < 8; ++e) dp[e / 4][e % 4] = da[e / 4][e % 4] = 0.f;
       dbeta[0] = dbeta[1] = state_dot = 0.f;
+      if constexpr (kChannel) {
+#pragma unroll
+        for (int e = 0; e < 8; ++e) channel_dot[e] = 0.f;
+      }
       if (head == 0) q_sum[0] = q_sum[1] = k_sum[0] = k_sum[1] = 0.f;
     }
     // What comes after this slot.
@@ -233,15 +272,25 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
             uint4{out[0], out[1], out[2], out[3]};
       }
     }
-    if (gated) {
+    if (gated || kChannel) {
 #pragma unroll
       for (int i = 0; i < L::kSlot * K / 8 / L::kThreads; ++i) {
         const int at = i * L::kThreads + thread;
         const int row = at / (K / 8), col = at % (K / 8) * 8;
         const uint4 a = *reinterpret_cast<const uint4*>(S.unit(row, col));
         const uint4 b = *reinterpret_cast<const uint4*>(dS.unit(row, col));
-        state_dot += dot_pair(a.x, b.x) + dot_pair(a.y, b.y) +
-                     dot_pair(a.z, b.z) + dot_pair(a.w, b.w);
+        if constexpr (kChannel) {  // `col` is the same in every round
+          const std::uint32_t x[4] = {a.x, a.y, a.z, a.w};
+          const std::uint32_t y[4] = {b.x, b.y, b.z, b.w};
+#pragma unroll
+          for (int w = 0; w < 4; ++w) {
+            channel_dot[2 * w] += low_bf16(x[w]) * low_bf16(y[w]);
+            channel_dot[2 * w + 1] += high_bf16(x[w]) * high_bf16(y[w]);
+          }
+        } else {
+          state_dot += dot_pair(a.x, b.x) + dot_pair(a.y, b.y) +
+                       dot_pair(a.z, b.z) + dot_pair(a.w, b.w);
+        }
       }
     }
 #pragma unroll
@@ -275,6 +324,17 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
     }
 
     if (slot + 1 == slots) {
+      // Scratch in this slot's buffer, once everybody is done with it.
+      using Scratch = ChannelScratch<K>;
+      float* state_dots =
+          reinterpret_cast<float*>(base + L::kGradO + Scratch::kStateDots);
+      float* channel_ends =
+          reinterpret_cast<float*>(base + L::kGradO + Scratch::kToEnd);
+      float* segments =
+          reinterpret_cast<float*>(base + L::kGradO + Scratch::kSegments);
+      float* dG = reinterpret_cast<float*>(base + L::kS);  // [64][K]
+      static_assert(!kChannel || (Scratch::kEnd <= 3 * L::kSlotBytes &&
+                                  kChunk * 4 <= 4 * L::kSlot));
       copy_async_wait<1>();  // q, k, kt; the next slot may still be under way
       __syncthreads();
       const int rows2[2] = {row0 + g, row0 + g + 8};
@@ -282,9 +342,12 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int i = rows2[half];
-        const float query = vec[kVecQuery * kChunk + i];
-        const float read = -beta[i] * vec[kVecRead * kChunk + i];
-        const float write = beta[i] * vec[kVecWrite * kChunk + i];
+        // Per channel, the decay is channel_products' business.
+        const float query = vec[(kChannel ? kVecRq : kVecQuery) * kChunk + i];
+        const float read =
+            -beta[i] * vec[(kChannel ? kVecRk : kVecRead) * kChunk + i];
+        const float write =
+            beta[i] * vec[(kChannel ? kVecRk : kVecWrite) * kChunk + i];
 #pragma unroll
         for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -298,7 +361,7 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
                                dkt[n][2 * half], dkt[n][2 * half + 1]);
           }
         }
-        const float* G = vec + kVecG * kChunk;
+        const float* log_decay = vec + kVecG * kChunk;
         const float* rk = vec + kVecRk * kChunk;
 #pragma unroll
         for (int n = 0; n < 2; ++n) {
@@ -308,7 +371,8 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
             float a = 0, p = 0;
             if (j <= i) {
               const float f =
-                  beta[j] * rk[j] * exp2_nonpositive(fminf(G[i] - G[j], 0.f));
+                  beta[j] * rk[j] *
+                  exp2_nonpositive(fminf(log_decay[i] - log_decay[j], 0.f));
               p = dp[n][2 * half + e] * f * vec[kVecRq * kChunk + i];
               if (j < i) a = -da[n][2 * half + e] * f * beta[i] * rk[i];
             }
@@ -331,36 +395,58 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
         to_end = warp_sum(to_end);
         if (lane == 0) ends[warp] = to_end;
       }
+      if constexpr (kChannel) {
+        accumulate_decays(G, thread);
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+#pragma unroll
+          for (int step = K / 8; step < 32; step *= 2) {
+            channel_dot[e] +=
+                __shfl_xor_sync(0xffffffffu, channel_dot[e], step);
+          }
+        }
+        if (lane < K / 8) {
+#pragma unroll
+          for (int e = 0; e < 8; ++e) {
+            state_dots[warp * K + 8 * lane + e] = channel_dot[e];
+          }
+        }
+      }
       __syncthreads();
+      if constexpr (kChannel) {
+        float2 end[kTiles];
+        channel_products<K, kPairs>(dq, dk, dkt, end, q, k, kt, dA, dP, G,
+                                    row_group, col0, lane);
 #pragma unroll
-      for (int s = 0; s < 4; ++s) {
-        if (s <= row_group) {
-          std::uint32_t p_a[4], a_a[4], b[4];
-          load_a(p_a, dP, row0, 16 * s, lane);
-          load_a(a_a, dA, row0, 16 * s, lane);
+        for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-          for (int p = 0; p < kPairs; ++p) {
-            load_b_transposed(b, kt, 16 * s, col0 + 16 * p, lane);
-            mma_bf16(dq[2 * p], p_a, b[0], b[1]);
-            mma_bf16(dq[2 * p + 1], p_a, b[2], b[3]);
-            mma_bf16(dk[2 * p], a_a, b[0], b[1]);
-            mma_bf16(dk[2 * p + 1], a_a, b[2], b[3]);
+          for (int step = 4; step < 32; step *= 2) {
+            end[n].x += __shfl_xor_sync(0xffffffffu, end[n].x, step);
+            end[n].y += __shfl_xor_sync(0xffffffffu, end[n].y, step);
+          }
+          const int c = col0 + 8 * n + 2 * t;
+          if (g == 0) {
+            *reinterpret_cast<float2*>(channel_ends + row_group * K + c) =
+                end[n];
+          }
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            const int i = rows2[half];
+            const std::uint32_t q_pair = tile_pair(q, i, col0 + 8 * n, t);
+            const std::uint32_t k_pair = tile_pair(k, i, col0 + 8 * n, t);
+            const std::uint32_t t_pair = tile_pair(kt, i, col0 + 8 * n, t);
+            *reinterpret_cast<float2*>(dG + i * K + c) =
+                make_float2(low_bf16(q_pair) * dq[n][2 * half] +
+                                low_bf16(k_pair) * dk[n][2 * half] -
+                                low_bf16(t_pair) * dkt[n][2 * half],
+                            high_bf16(q_pair) * dq[n][2 * half + 1] +
+                                high_bf16(k_pair) * dk[n][2 * half + 1] -
+                                high_bf16(t_pair) * dkt[n][2 * half + 1]);
           }
         }
-        if (s >= row_group) {
-          std::uint32_t p_a[4], a_a[4], b[4];
-          load_a_transposed(p_a, dP, 16 * s, row0, lane);
-          load_a_transposed(a_a, dA, 16 * s, row0, lane);
-#pragma unroll
-          for (int p = 0; p < kPairs; ++p) {
-            load_b_transposed(b, k, 16 * s, col0 + 16 * p, lane);
-            mma_bf16(dkt[2 * p], a_a, b[0], b[1]);
-            mma_bf16(dkt[2 * p + 1], a_a, b[2], b[3]);
-            load_b_transposed(b, q, 16 * s, col0 + 16 * p, lane);
-            mma_bf16(dkt[2 * p], p_a, b[0], b[1]);
-            mma_bf16(dkt[2 * p + 1], p_a, b[2], b[3]);
-          }
-        }
+      } else {
+        pair_products<K, kPairs>(dq, dk, dkt, q, k, kt, dA, dP, row_group, col0,
+                                 lane);
       }
 
       // Row dots: over the quad, then over the column groups.
@@ -393,6 +479,13 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
       if (thread < chunk.rows) {
         args.grad_beta[(chunk.first + thread) * args.HV + hv] =
             args.scale * total(kDotBeta, thread);
+      }
+      if constexpr (kChannel) {
+        write_channel_gate<K>(
+            args.grad_g + (chunk.first * args.HV + hv) * K, write_stride,
+            chunk.rows, args.scale, dG, state_dots, channel_ends, segments,
+            exp2_nonpositive(fminf(*G.at(kChunk - 1, thread % K), 0.f)),
+            thread);
       }
       if (gated && warp == 15) {
         // dg: sum of dG from each token to the chunk's end, two a lane; the
@@ -491,12 +584,12 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
   }
 }
 
-template <int K, bool kSeparateKey, bool kGrouped>
+template <int K, bool kSeparateKey, bool kGrouped, bool kChannel>
 void launch_gradients(const Args& args, Stream stream) {
-  using L = Gradients<K, kSeparateKey>;
+  using L = Gradients<K, kSeparateKey, kChannel>;
   const std::int64_t items = args.max_chunks * args.H;
   const std::int64_t blocks = multiprocessors();
-  launch("delta_rule gradients", gradients<K, kSeparateKey, kGrouped>,
+  launch("delta_rule gradients", gradients<K, kSeparateKey, kGrouped, kChannel>,
          items < blocks ? items : blocks, L::kThreads, L::kSharedBytes, stream,
          args);
 }

@@ -6,12 +6,23 @@
 
 namespace osdn::kernels::delta_rule::chunk {
 
+/// What a scan multiplies: k itself is written; a separate write key; or the
+/// operands of a per-channel gate, which carry their decay.
+enum class Operands { kRaw, kWriteKey, kDecayed };
+
 void prepare_k64(const Args& args, Stream stream);
 void prepare_k128(const Args& args, Stream stream);
-void scan_k64(const Args& args, bool output, int warps, Stream stream);
-void scan_k128(const Args& args, bool output, int warps, Stream stream);
-void reverse_k64(const Args& args, int warps, Stream stream);
-void reverse_k128(const Args& args, int warps, Stream stream);
+void prepare_channel_k64(const Args& args, Stream stream);
+void prepare_channel_k128(const Args& args, Stream stream);
+void scan_k64(const Args& args, Operands operands, bool output, int warps,
+              Stream stream);
+void scan_k128(const Args& args, Operands operands, bool output, int warps,
+               Stream stream);
+void reverse_k64(const Args& args, Operands operands, int warps, Stream stream);
+void reverse_k128(const Args& args, Operands operands, int warps,
+                  Stream stream);
+void gradients_channel_k64(const Args& args, Stream stream);
+void gradients_channel_k128(const Args& args, Stream stream);
 void gradients_k64(const Args& args, Stream stream);
 void gradients_k128(const Args& args, Stream stream);
 

@@ -11,14 +11,14 @@
 
 namespace osdn::kernels::delta_rule::chunk {
 
-template <int K, int kWarps, bool kSeparateKey>
+template <int K, int kWarps, Operands kOperands>
 struct Reverse {
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kCols = 16 * kWarps;
   static constexpr int kKeyBytes = kChunk * K * 2;
   static constexpr int kPairBytes = kChunk * kChunk * 2;
   static constexpr int kK = 0;
-  static constexpr int kKt = kSeparateKey ? kK + kKeyBytes : kK;
+  static constexpr int kKt = kOperands == Operands::kRaw ? kK : kK + kKeyBytes;
   static constexpr int kQ = kKt + kKeyBytes;
   static constexpr int kGradO = kQ + kKeyBytes;
   static constexpr int kNTile = kGradO + kChunk * kCols * 2;
@@ -26,8 +26,10 @@ struct Reverse {
   static constexpr int kVec = kP + kPairBytes;
   static constexpr int kFirstVec = kVecBeta;
   static constexpr int kVecFloats = (kVectors - kFirstVec) * kChunk;
-  static constexpr int kStageBytes =
-      kVec + (kVecFloats * 4 + 1023) / 1024 * 1024;
+  static constexpr int kDecay = kVec + kVecFloats * 4;  ///< per channel
+  static constexpr int kStageEnd =
+      kDecay + (kOperands == Operands::kDecayed ? K * 4 : 0);
+  static constexpr int kStageBytes = (kStageEnd + 1023) / 1024 * 1024;
   static constexpr int kStaging = 2 * kStageBytes;  ///< dS, 16 rows a warp
   static constexpr int kSharedBytes = kStaging + kWarps * 16 * K * 2;
 };
@@ -43,9 +45,9 @@ __device__ __forceinline__ void scale_a(std::uint32_t (&to)[4],
   }
 }
 
-template <int K, int kWarps, bool kSeparateKey>
+template <int K, int kWarps, Operands kOperands>
 __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
-  using L = Reverse<K, kWarps, kSeparateKey>;
+  using L = Reverse<K, kWarps, kOperands>;
   const int slices = args.V / L::kCols;
   const std::int64_t unit = blockIdx.x / static_cast<unsigned>(slices);
   const int slice =
@@ -68,18 +70,28 @@ __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
     const std::int64_t chunk_head = chunk_index * args.HV + hv;
     unsigned char* base = shared + stage * L::kStageBytes;
     const std::int64_t key_at = (chunk.first * args.H + h) * K;
-    load_tile<kChunk, K, L::kThreads>({reinterpret_cast<Bf16*>(base + L::kK)},
-                                      bf16(args.k) + key_at, key_stride,
-                                      chunk.rows, thread);
-    if (kSeparateKey) {
-      load_tile<kChunk, K, L::kThreads>(
-          {reinterpret_cast<Bf16*>(base + L::kKt)},
-          bf16(args.kt) + (chunk.first * args.HV + hv) * K, write_stride,
-          chunk.rows, thread);
+    const std::int64_t decayed_at = chunk_head * kChunk * K;
+    const auto load_keys = [&](int to, const void* raw, std::int64_t at,
+                               std::int64_t stride, const void* decayed) {
+      const Tile<K> tile{reinterpret_cast<Bf16*>(base + to)};
+      if constexpr (kOperands == Operands::kDecayed) {
+        load_tile<kChunk, K, L::kThreads>(tile, bf16(decayed) + decayed_at, K,
+                                          kChunk, thread);
+      } else {
+        load_tile<kChunk, K, L::kThreads>(tile, bf16(raw) + at, stride,
+                                          chunk.rows, thread);
+      }
+    };
+    load_keys(L::kK, args.k, key_at, key_stride, args.kg);
+    if (kOperands != Operands::kRaw) {
+      load_keys(L::kKt, args.kt, (chunk.first * args.HV + hv) * K, write_stride,
+                args.kd);
     }
-    load_tile<kChunk, K, L::kThreads>({reinterpret_cast<Bf16*>(base + L::kQ)},
-                                      bf16(args.q) + key_at, key_stride,
-                                      chunk.rows, thread);
+    if (kOperands == Operands::kDecayed) {
+      load_floats_async<K>(reinterpret_cast<float*>(base + L::kDecay),
+                           args.channel_decay + chunk_head * K, thread);
+    }
+    load_keys(L::kQ, args.q, key_at, key_stride, args.qg);
     load_tile<kChunk, L::kCols, L::kThreads>(
         {reinterpret_cast<Bf16*>(base + L::kGradO)},
         bf16(args.grad_o) + (chunk.first * args.HV + hv) * V + slice * L::kCols,
@@ -222,11 +234,19 @@ __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
       }
     }
 
-    const float decay = vec[kVecDecay * kChunk];
 #pragma unroll
     for (int n = 0; n < K / 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) dS[n][e] *= decay;
+      float2 decay;
+      if constexpr (kOperands == Operands::kDecayed) {
+        decay = token_pair(reinterpret_cast<const float*>(base + L::kDecay), n,
+                           lane);
+      } else {
+        decay.x = decay.y = vec[kVecDecay * kChunk];
+      }
+      dS[n][0] *= decay.x;
+      dS[n][1] *= decay.y;
+      dS[n][2] *= decay.x;
+      dS[n][3] *= decay.y;
     }
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
@@ -269,10 +289,10 @@ __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
   }
 }
 
-template <int K, int kWarps, bool kSeparateKey>
+template <int K, int kWarps, Operands kOperands>
 void launch_reverse(const Args& args, Stream stream) {
-  using L = Reverse<K, kWarps, kSeparateKey>;
-  launch("delta_rule reverse", reverse<K, kWarps, kSeparateKey>,
+  using L = Reverse<K, kWarps, kOperands>;
+  launch("delta_rule reverse", reverse<K, kWarps, kOperands>,
          args.N * args.HV * (args.V / L::kCols), L::kThreads, L::kSharedBytes,
          stream, args);
 }

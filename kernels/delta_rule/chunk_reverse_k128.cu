@@ -5,13 +5,19 @@
 
 namespace osdn::kernels::delta_rule::chunk {
 
-void reverse_k128(const Args& args, int warps, Stream stream) {
-  if (warps == 8) {
-    args.separate_key ? launch_reverse<128, 8, true>(args, stream)
-                      : launch_reverse<128, 8, false>(args, stream);
-  } else {
-    args.separate_key ? launch_reverse<128, 4, true>(args, stream)
-                      : launch_reverse<128, 4, false>(args, stream);
+void reverse_k128(const Args& args, Operands operands, int warps,
+                  Stream stream) {
+  const auto run = [&]<Operands kOperands>() {
+    warps == 8 ? launch_reverse<128, 8, kOperands>(args, stream)
+               : launch_reverse<128, 4, kOperands>(args, stream);
+  };
+  switch (operands) {
+    case Operands::kRaw:
+      return run.template operator()<Operands::kRaw>();
+    case Operands::kWriteKey:
+      return run.template operator()<Operands::kWriteKey>();
+    case Operands::kDecayed:
+      return run.template operator()<Operands::kDecayed>();
   }
 }
 

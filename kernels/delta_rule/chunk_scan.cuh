@@ -14,7 +14,7 @@
 
 namespace osdn::kernels::delta_rule::chunk {
 
-template <int K, int kWarps, bool kSeparateKey, bool kOutput>
+template <int K, int kWarps, Operands kOperands, bool kOutput>
 struct Scan {
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kCols = 16 * kWarps;  ///< value columns of a block
@@ -22,7 +22,7 @@ struct Scan {
   static constexpr int kPairBytes = kChunk * kChunk * 2;
   // one stage
   static constexpr int kK = 0;
-  static constexpr int kKt = kSeparateKey ? kK + kKeyBytes : kK;
+  static constexpr int kKt = kOperands == Operands::kRaw ? kK : kK + kKeyBytes;
   static constexpr int kQ = kKt + kKeyBytes;
   static constexpr int kV = kQ + (kOutput ? kKeyBytes : 0);
   static constexpr int kNTile = kV + kChunk * kCols * 2;
@@ -30,16 +30,18 @@ struct Scan {
   static constexpr int kVec = kP + (kOutput ? kPairBytes : 0);
   static constexpr int kFirstVec = kVecBeta;  ///< the vectors that are used
   static constexpr int kVecFloats = (kVectors - kFirstVec) * kChunk;
-  static constexpr int kStageBytes =
-      kVec + (kVecFloats * 4 + 1023) / 1024 * 1024;
+  static constexpr int kDecay = kVec + kVecFloats * 4;  ///< per channel
+  static constexpr int kStageEnd =
+      kDecay + (kOperands == Operands::kDecayed ? K * 4 : 0);
+  static constexpr int kStageBytes = (kStageEnd + 1023) / 1024 * 1024;
   static constexpr int kStaging = 2 * kStageBytes;  ///< S, 16 rows a warp
   static constexpr int kSharedBytes =
       kStaging + (kOutput ? 0 : kWarps * 16 * K * 2);
 };
 
-template <int K, int kWarps, bool kSeparateKey, bool kOutput>
+template <int K, int kWarps, Operands kOperands, bool kOutput>
 __global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
-  using L = Scan<K, kWarps, kSeparateKey, kOutput>;
+  using L = Scan<K, kWarps, kOperands, kOutput>;
   const int slices = args.V / L::kCols;
   const std::int64_t unit = blockIdx.x / static_cast<unsigned>(slices);
   const int slice =
@@ -62,9 +64,19 @@ __global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
     const std::int64_t chunk_head = chunk_index * args.HV + hv;
     unsigned char* base = shared + stage * L::kStageBytes;
     const std::int64_t key_at = (chunk.first * args.H + h) * K;
-    load_tile<kChunk, K, L::kThreads>({reinterpret_cast<Bf16*>(base + L::kK)},
-                                      bf16(args.k) + key_at, key_stride,
-                                      chunk.rows, thread);
+    const std::int64_t decayed_at = chunk_head * kChunk * K;
+    const auto load_keys = [&](int to, const void* raw, std::int64_t at,
+                               std::int64_t stride, const void* decayed) {
+      const Tile<K> tile{reinterpret_cast<Bf16*>(base + to)};
+      if constexpr (kOperands == Operands::kDecayed) {
+        load_tile<kChunk, K, L::kThreads>(tile, bf16(decayed) + decayed_at, K,
+                                          kChunk, thread);
+      } else {
+        load_tile<kChunk, K, L::kThreads>(tile, bf16(raw) + at, stride,
+                                          chunk.rows, thread);
+      }
+    };
+    load_keys(L::kK, args.k, key_at, key_stride, args.kg);
     load_tile<kChunk, L::kCols, L::kThreads>(
         {reinterpret_cast<Bf16*>(base + L::kV)},
         bf16(args.v) + (chunk.first * args.HV + hv) * V + slice * L::kCols,
@@ -76,18 +88,18 @@ __global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
         {reinterpret_cast<Bf16*>(base + L::kNTile)},
         bf16(args.n) + chunk_head * kChunk * kChunk, kChunk, kChunk, thread);
     if (kOutput) {
-      load_tile<kChunk, K, L::kThreads>({reinterpret_cast<Bf16*>(base + L::kQ)},
-                                        bf16(args.q) + key_at, key_stride,
-                                        chunk.rows, thread);
+      load_keys(L::kQ, args.q, key_at, key_stride, args.qg);
       load_tile<kChunk, kChunk, L::kThreads>(
           {reinterpret_cast<Bf16*>(base + L::kP)},
           bf16(args.P) + chunk_head * kChunk * kChunk, kChunk, kChunk, thread);
     }
-    if (kSeparateKey) {
-      load_tile<kChunk, K, L::kThreads>(
-          {reinterpret_cast<Bf16*>(base + L::kKt)},
-          bf16(args.kt) + (chunk.first * args.HV + hv) * K, write_stride,
-          chunk.rows, thread);
+    if (kOperands != Operands::kRaw) {
+      load_keys(L::kKt, args.kt, (chunk.first * args.HV + hv) * K, write_stride,
+                args.kd);
+    }
+    if (kOperands == Operands::kDecayed) {
+      load_floats_async<K>(reinterpret_cast<float*>(base + L::kDecay),
+                           args.channel_decay + chunk_head * K, thread);
     }
     copy_async_commit();
   };
@@ -276,11 +288,19 @@ __global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
       }
     }
 
-    const float decay = vec[kVecDecay * kChunk];
 #pragma unroll
     for (int n = 0; n < K / 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) S[n][e] *= decay;
+      float2 decay;
+      if constexpr (kOperands == Operands::kDecayed) {
+        decay = token_pair(reinterpret_cast<const float*>(base + L::kDecay), n,
+                           lane);
+      } else {
+        decay.x = decay.y = vec[kVecDecay * kChunk];
+      }
+      S[n][0] *= decay.x;
+      S[n][1] *= decay.y;
+      S[n][2] *= decay.x;
+      S[n][3] *= decay.y;
     }
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
@@ -310,11 +330,11 @@ __global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
   }
 }
 
-template <int K, int kWarps, bool kSeparateKey, bool kOutput>
+template <int K, int kWarps, Operands kOperands, bool kOutput>
 void launch_scan(const Args& args, Stream stream) {
-  using L = Scan<K, kWarps, kSeparateKey, kOutput>;
+  using L = Scan<K, kWarps, kOperands, kOutput>;
   launch(kOutput ? "delta_rule scan" : "delta_rule states",
-         scan<K, kWarps, kSeparateKey, kOutput>,
+         scan<K, kWarps, kOperands, kOutput>,
          args.N * args.HV * (args.V / L::kCols), L::kThreads, L::kSharedBytes,
          stream, args);
 }

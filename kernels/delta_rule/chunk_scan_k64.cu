@@ -5,17 +5,23 @@
 
 namespace osdn::kernels::delta_rule::chunk {
 
-void scan_k64(const Args& args, bool output, int warps, Stream stream) {
-  const auto run = [&]<int kWarps, bool kSeparateKey>() {
-    output ? launch_scan<64, kWarps, kSeparateKey, true>(args, stream)
-           : launch_scan<64, kWarps, kSeparateKey, false>(args, stream);
+void scan_k64(const Args& args, Operands operands, bool output, int warps,
+              Stream stream) {
+  const auto run = [&]<int kWarps, Operands kOperands>() {
+    output ? launch_scan<64, kWarps, kOperands, true>(args, stream)
+           : launch_scan<64, kWarps, kOperands, false>(args, stream);
   };
-  if (warps == 8) {
-    args.separate_key ? run.template operator()<8, true>()
-                      : run.template operator()<8, false>();
-  } else {
-    args.separate_key ? run.template operator()<4, true>()
-                      : run.template operator()<4, false>();
+  const auto run_warps = [&]<Operands kOperands>() {
+    warps == 8 ? run.template operator()<8, kOperands>()
+               : run.template operator()<4, kOperands>();
+  };
+  switch (operands) {
+    case Operands::kRaw:
+      return run_warps.template operator()<Operands::kRaw>();
+    case Operands::kWriteKey:
+      return run_warps.template operator()<Operands::kWriteKey>();
+    case Operands::kDecayed:
+      return run_warps.template operator()<Operands::kDecayed>();
   }
 }
 

@@ -16,9 +16,6 @@ using delta_rule::kChunk;
 
 const char* chunk_version_unsupported(const DeltaRuleInputs& in) {
   if (in.element != Element::kBF16) return "the chunk version takes bf16 only";
-  if (in.gate == DeltaRuleGate::kPerChannel) {
-    return "the chunk version has no per-channel gate";
-  }
   if (in.shape.key_width != 64 && in.shape.key_width != 128) {
     return "the chunk version takes a key width of 64 or 128";
   }
@@ -58,7 +55,13 @@ void cut_prepared(const DeltaRuleInputs& in, Cutter& cutter, Args& args) {
   cutter.cut(args.vectors, count * delta_rule::kVectors * kChunk * 4);
   cutter.cut(args.n, count * kChunk * kChunk * operand_bytes(in));
   cutter.cut(args.P, count * kChunk * kChunk * operand_bytes(in));
-  if (in.gate == DeltaRuleGate::kPerChannel) {
+  if (in.gate != DeltaRuleGate::kPerChannel) return;
+  if (use_chunk_version(in)) {
+    cutter.cut(args.qg, count * kChunk * K * 2);
+    cutter.cut(args.kg, count * kChunk * K * 2);
+    cutter.cut(args.kd, count * kChunk * K * 2);
+    cutter.cut(args.channel_decay, count * K * 4);
+  } else {
     cutter.cut(args.g_cum, count * kChunk * K * 4);
   }
 }

@@ -73,6 +73,7 @@ struct Args {
   void *n, *P;
   // per-channel gate, kChunk: operands that carry their decay, [64][K]
   void *qg, *kg, *kd;
+  float* channel_decay;  ///< [chunk heads][K], e^(G_C)
   void *S, *dS, *Z, *X;
 };
 

@@ -1,0 +1,17 @@
+// Instances of the gradient kernel for key width 64, one log decay a channel.
+
+#include "kernels/delta_rule/chunk_gradients.cuh"
+
+namespace osdn::kernels::delta_rule::chunk {
+
+void gradients_channel_k64(const Args& args, Stream stream) {
+  if (args.HV > args.H) {
+    args.separate_key ? launch_gradients<64, true, true, true>(args, stream)
+                      : launch_gradients<64, false, true, true>(args, stream);
+  } else {
+    args.separate_key ? launch_gradients<64, true, false, true>(args, stream)
+                      : launch_gradients<64, false, false, true>(args, stream);
+  }
+}
+
+}  // namespace osdn::kernels::delta_rule::chunk
