@@ -69,10 +69,10 @@ class ChunkWorker {
       if (data_.states) {
         store_state(state_, data_.states, first_chunk, hv);
       }
+      pair_matrices(rows);
       solve(rows);
       if (data_.u) store_values(u_, data_.u, t, rows, hv);
       // O = K^-1/2 (Q_start S + P U)
-      gate_.pair_products(q_.data(), k_write_.data(), P_.data());
       gate_.from_start(q_.data(), q_start_.data());
       std::fill(o_.begin(), o_.end(), T(0));
       gemm_add<T>(rows, Vp_, Kp_, {q_start_.data(), Kp_, 1}, state_.data(), Vp_,
@@ -119,9 +119,7 @@ class ChunkWorker {
   // ---- one chunk of the backward ------------------------------------------
   void backward_chunk(std::int64_t t, std::int64_t rows, std::int64_t hv,
                       bool first_of_group, const DeltaRuleBackward<T>& grads) {
-    gate_.pair_products(k_.data(), k_write_.data(), A_.data());
-    clear_diagonal(A_, rows);
-    gate_.pair_products(q_.data(), k_write_.data(), P_.data());
+    pair_matrices(rows);
     gate_.from_start(q_.data(), q_start_.data());
     gate_.from_start(k_.data(), k_start_.data());
     gate_.to_end(k_write_.data(), k_end_.data());
@@ -171,8 +169,8 @@ class ChunkWorker {
                      Kp_, sum_k_.data(), Kp_);
     gate_.from_start(sum_q_.data(), grad_q_.data());
     gate_.from_start(sum_k_.data(), grad_k_.data());
-    gate_.left_apply(grad_P_.data(), k_write_.data(), grad_q_.data());
-    gate_.left_apply(grad_A_.data(), k_write_.data(), grad_k_.data());
+    gate_.left_apply(grad_P_.data(), grad_A_.data(), k_write_.data(),
+                     grad_q_.data(), grad_k_.data());
 
     // dkt = (U dS'^T) exp(G_C - G) + dA^T (.) K + dP^T (.) Q
     transpose(grad_state_, Kp_, Vp_, Kp_);
@@ -301,11 +299,16 @@ class ChunkWorker {
     }
   }
 
+  /// A, strictly lower, and P, lower.
+  void pair_matrices(std::int64_t rows) {
+    gate_.pair_products(k_.data(), q_.data(), k_write_.data(), A_.data(),
+                        P_.data());
+    for (std::int64_t i = 0; i < rows; ++i) A_[at(i * kChunk + i)] = T(0);
+  }
+
   /// U = L^-1 diag(beta) (V - K_start S), by rows in blocks: what earlier
   /// blocks contribute is a matrix product, the rest a short substitution.
   void solve(std::int64_t rows) {
-    gate_.pair_products(k_.data(), k_write_.data(), A_.data());
-    clear_diagonal(A_, rows);
     gate_.from_start(k_.data(), k_start_.data());
     std::copy(v_.begin(), v_.end(), u_.begin());
     gemm_subtract<T>(rows, Vp_, Kp_, {k_start_.data(), Kp_, 1}, state_.data(),
@@ -357,10 +360,6 @@ class ChunkWorker {
       T* s = state.data() + c * Vp_;
       for (std::int64_t e = 0; e < Vp_; ++e) s[e] *= factor;
     }
-  }
-
-  static void clear_diagonal(std::vector<T>& m, std::int64_t rows) {
-    for (std::int64_t i = 0; i < rows; ++i) m[at(i * kChunk + i)] = T(0);
   }
 
   static void keep_lower(std::vector<T>& m, std::int64_t rows, bool diagonal) {

@@ -1,8 +1,8 @@
 // The body of small_gemm, compiled once per instruction set: the including
-// source sets the target and OSDN_GEMM_TARGET, the namespace of its copy.
+// source sets the target and OSDN_VECTOR_TARGET, the namespace of its copy.
 // No include guard and no include lines, on purpose.
 
-namespace osdn::ops::OSDN_GEMM_TARGET {
+namespace osdn::ops::OSDN_VECTOR_TARGET {
 namespace {
 
 template <typename T>
@@ -64,9 +64,4 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Strided<T> a,
 
 }  // namespace
 
-GemmTable table() {
-  return {gemm<float, false>, gemm<float, true>, gemm<double, false>,
-          gemm<double, true>};
-}
-
-}  // namespace osdn::ops::OSDN_GEMM_TARGET
+}  // namespace osdn::ops::OSDN_VECTOR_TARGET
