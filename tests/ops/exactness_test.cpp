@@ -248,33 +248,26 @@ TEST(Exactness, without_learning_the_write_key_is_the_key) {
   }
 }
 
-TEST(Exactness, a_zero_gate_per_head_is_no_gate) {
+TEST(Exactness, a_zero_gate_is_no_gate) {
   for (Precision precision : kPrecisions) {
-    const DeltaRuleData none = make_delta_rule(delta_rule_case(Gate::kNone));
-    DeltaRuleData zero = none;
-    zero.in.g.assign(zero.in.beta.size(), 0.0);
-    EXPECT_EQ(
-        bit_differences(run_delta_rule(zero.in, zero.grad_o, zero.grad_state_T,
-                                       with(precision)),
-                        run_delta_rule(none.in, none.grad_o, none.grad_state_T,
-                                       with(precision))),
-        "");
-  }
-}
-
-TEST(Exactness, a_zero_gate_per_channel_is_no_gate) {
-  for (Precision precision : kPrecisions) {
-    const DeltaRuleData none = make_delta_rule(delta_rule_case(Gate::kNone));
-    DeltaRuleData zero = none;
-    zero.in.g.assign(zero.in.k_write.size(), 0.0);
-    Results got = run_delta_rule(zero.in, zero.grad_o, zero.grad_state_T,
-                                 with(precision));
-    std::erase_if(got, [](const auto& r) { return r.name == "grad_g"; });
-    EXPECT_EQ(differences(got,
-                          run_delta_rule(none.in, none.grad_o,
-                                         none.grad_state_T, with(precision)),
-                          precision == Precision::kFp64 ? 1e-13 : 1e-5),
-              "");
+    for (std::int64_t K : {1, 24, 60}) {
+      DeltaRuleCase c = delta_rule_case(Gate::kNone);
+      c.K = K;
+      const DeltaRuleData none = make_delta_rule(c);
+      const Results expected = run_delta_rule(
+          none.in, none.grad_o, none.grad_state_T, with(precision));
+      for (std::int64_t width : {std::int64_t{1}, K}) {
+        DeltaRuleData zero = none;
+        zero.in.g.assign(zero.in.beta.size() * static_cast<std::size_t>(width),
+                         0.0);
+        EXPECT_EQ(
+            bit_differences(run_delta_rule(zero.in, zero.grad_o,
+                                           zero.grad_state_T, with(precision)),
+                            expected),
+            "")
+            << "K = " << K << ", gate of " << width;
+      }
+    }
   }
 }
 
