@@ -21,8 +21,7 @@ __device__ __forceinline__ void mma_bf16(float (&c)[4],
 #ifdef OSDN_CUDA_EMULATOR
   emulator::mma_bf16(c, a, b0, b1);
 #else
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -43,8 +42,7 @@ __device__ __forceinline__ void mma_tf32(float (&c)[4], const float (&a)[4],
   }
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(ub[0]) : "f"(b0));
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(ub[1]) : "f"(b1));
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
       "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(ua[0]), "r"(ua[1]), "r"(ua[2]), "r"(ua[3]), "r"(ub[0]), "r"(ub[1]));
@@ -130,50 +128,53 @@ __device__ __forceinline__ void copy_async_wait() {
 #endif
 }
 
-/// A row-major bf16 tile whose 16-byte units are permuted inside each row by
-/// the row's low three bits: eight rows at one column touch all banks, so
-/// copies, ldmatrix and stmatrix are free of conflicts.
-template <int kCols>
+/// A bf16 tile in groups of 64 columns, each group row-major with its eight
+/// 16-byte units permuted by the row's low three bits: the hardware's 128-byte
+/// swizzle. Eight rows at one column touch all banks, so copies, ldmatrix and
+/// stmatrix are free of conflicts, and wgmma reads the same tile.
+template <int kCols, int kRows = 64>
 struct Tile {
-  static constexpr int kUnits = kCols / 8;
-  static_assert(kUnits % 8 == 0, "a row holds whole groups of eight units");
+  static_assert(kCols % 64 == 0, "columns come in groups of 64");
 
   Bf16* data;
 
   /// Address of the unit that holds column `col` (a multiple of 8) of `row`.
   __device__ __forceinline__ Bf16* unit(int row, int col) const {
-    return data + row * kCols + (((col >> 3) ^ (row & 7)) << 3);
+    return data + (col >> 6) * (kRows * 64) + row * 64 +
+           (((col >> 3 & 7) ^ (row & 7)) << 3);
   }
 };
 
 /// A operand [16,16] at (row0, col0) of a tile stored [row][k].
-template <int kCols>
-__device__ __forceinline__ void load_a(std::uint32_t (&a)[4], Tile<kCols> tile,
-                                       int row0, int col0, int lane) {
+template <int kCols, int kRows>
+__device__ __forceinline__ void load_a(std::uint32_t (&a)[4],
+                                       Tile<kCols, kRows> tile, int row0,
+                                       int col0, int lane) {
   load_matrix(a, tile.unit(row0 + (lane & 15), col0 + (lane >> 4) * 8));
 }
 /// A operand [16,16] whose rows are columns row0.. and whose k are rows k0..
 /// of a tile stored [k][row].
-template <int kCols>
+template <int kCols, int kRows>
 __device__ __forceinline__ void load_a_transposed(std::uint32_t (&a)[4],
-                                                  Tile<kCols> tile, int k0,
-                                                  int row0, int lane) {
+                                                  Tile<kCols, kRows> tile,
+                                                  int k0, int row0, int lane) {
   load_matrix_transposed(a, tile.unit(k0 + (lane & 7) + (lane >> 4) * 8,
                                       row0 + ((lane >> 3) & 1) * 8));
 }
 /// Two B operands [16,8] for n0.. and n0+8.. of a tile stored [n][k]:
 /// b[0], b[1] are the first, b[2], b[3] the second.
-template <int kCols>
-__device__ __forceinline__ void load_b(std::uint32_t (&b)[4], Tile<kCols> tile,
-                                       int n0, int k0, int lane) {
+template <int kCols, int kRows>
+__device__ __forceinline__ void load_b(std::uint32_t (&b)[4],
+                                       Tile<kCols, kRows> tile, int n0, int k0,
+                                       int lane) {
   load_matrix(b, tile.unit(n0 + (lane & 7) + (lane >> 4) * 8,
                            k0 + ((lane >> 3) & 1) * 8));
 }
 /// The same of a tile stored [k][n].
-template <int kCols>
+template <int kCols, int kRows>
 __device__ __forceinline__ void load_b_transposed(std::uint32_t (&b)[4],
-                                                  Tile<kCols> tile, int k0,
-                                                  int n0, int lane) {
+                                                  Tile<kCols, kRows> tile,
+                                                  int k0, int n0, int lane) {
   load_matrix_transposed(b, tile.unit(k0 + (lane & 15), n0 + (lane >> 4) * 8));
 }
 

@@ -12,9 +12,9 @@ namespace osdn::kernels::delta_rule::chunk {
 /// Starts the copy of a [kRows, kCols] tile whose rows lie `stride` elements
 /// apart; rows from `rows` on become zeros and are not read.
 template <int kRows, int kCols, int kThreads>
-__device__ __forceinline__ void load_tile(Tile<kCols> tile, const Bf16* from,
-                                          std::int64_t stride, int rows,
-                                          int thread) {
+__device__ __forceinline__ void load_tile(Tile<kCols, kRows> tile,
+                                          const Bf16* from, std::int64_t stride,
+                                          int rows, int thread) {
   constexpr int kUnits = kCols / 8, kTotal = kRows * kUnits;
   static_assert(kTotal % kThreads == 0, "every thread copies the same number");
 #pragma unroll

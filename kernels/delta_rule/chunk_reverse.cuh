@@ -1,12 +1,13 @@
 #pragma once
 // B2: from the last chunk to the first, dS^T [V,K] (times K^1/2) in fp32
-// accumulators, one warp per 16 value columns, as the scan.
+// accumulators, one warpgroup per 64 value columns, as the scan.
 //
 //   dU^T = write (kt dS)^T + dO^T P;  X^T = dU^T + (b dU)^T n
 //   dS^T = decay dS^T + (query dO)^T Q - (read b X)^T K
 //
 // Writes dS at each chunk's end, X, and at the end grad_state0.
 
+#include "kernels/common/wgmma.cuh"
 #include "kernels/delta_rule/chunk_common.cuh"
 
 namespace osdn::kernels::delta_rule::chunk {
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
                                       (e / 2) * 8];
     }
   }
-  const Tile<K> staging{
+  const Tile<K, 16> staging{
       reinterpret_cast<Bf16*>(shared + L::kStaging + warp * 16 * K * 2)};
 
   for (std::int64_t index = end - 1; index >= begin; --index) {
@@ -144,22 +145,24 @@ __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
     const std::int64_t chunk_head = index * args.HV + hv;
 
     copy_async_wait<0>();
+    fence_shared_for_wgmma();
     __syncthreads();
-    if (index > begin) load_stage(index - 1, stage ^ 1);
 
-    float X[8][4] = {};  // first dU; rows as dS, columns: tokens 8n+2t, +1
+    std::uint32_t s_a[K / 16][4];
+#pragma unroll
+    for (int s = 0; s < K / 16; ++s) pack_a(s_a[s], dS[2 * s], dS[2 * s + 1]);
+    float X[8][4];  // first dU; rows as dS, columns: tokens 8n+2t, +1
+    wgmma_fence();
+    wgmma<false, false>(X, s_a[0], rows_of(kt, 0));
+#pragma unroll
+    for (int s = 1; s < K / 16; ++s) {
+      wgmma<false, true>(X, s_a[s], rows_of(kt, 16 * s));
+    }
+    wgmma_commit();
+    if (index > begin) load_stage(index - 1, stage ^ 1);
 #pragma unroll
     for (int s = 0; s < K / 16; ++s) {
-      std::uint32_t a[4];
-      pack_a(a, dS[2 * s], dS[2 * s + 1]);
-      store_matrix(staging.unit(lane & 15, 16 * s + (lane >> 4) * 8), a);
-#pragma unroll
-      for (int p = 0; p < 4; ++p) {
-        std::uint32_t b[4];
-        load_b(b, kt, 16 * p, 16 * s, lane);
-        mma_bf16(X[2 * p], a, b[0], b[1]);
-        mma_bf16(X[2 * p + 1], a, b[2], b[3]);
-      }
+      store_matrix(staging.unit(lane & 15, 16 * s + (lane >> 4) * 8), s_a[s]);
     }
     __syncwarp();
     {
@@ -172,7 +175,14 @@ __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
       }
     }
     __syncwarp();
+    std::uint32_t go[4][4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      load_a_transposed(go[s], grad_o, 16 * s, 16 * warp, lane);
+    }
 
+    wgmma_wait<0>();
+    pin(X);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       const float2 write = token_pair(vec + kVecWrite * kChunk, n, lane);
@@ -181,59 +191,13 @@ __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
       X[n][2] *= write.x;
       X[n][3] *= write.y;
     }
-    std::uint32_t go[4][4];
+    pin(X);
+    wgmma_fence();
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
-      load_a_transposed(go[s], grad_o, 16 * s, 16 * warp, lane);
-#pragma unroll
-      for (int p = 0; p <= s; ++p) {  // P_ji with j >= i
-        std::uint32_t b[4];
-        load_b_transposed(b, p_tile, 16 * s, 16 * p, lane);
-        mma_bf16(X[2 * p], go[s], b[0], b[1]);
-        mma_bf16(X[2 * p + 1], go[s], b[2], b[3]);
-      }
+      wgmma<true, true>(X, go[s], columns_of(p_tile, 16 * s));
     }
-    {
-      std::uint32_t a[4][4];
-#pragma unroll
-      for (int s = 0; s < 4; ++s) {
-        const float* beta = vec + kVecBeta * kChunk;
-        pack_a_scaled(a[s], X[2 * s], X[2 * s + 1],
-                      token_pair(beta, 2 * s, lane),
-                      token_pair(beta, 2 * s + 1, lane));
-      }
-#pragma unroll
-      for (int s = 0; s < 4; ++s) {
-#pragma unroll
-        for (int p = 0; p <= s; ++p) {
-          std::uint32_t b[4];
-          load_b_transposed(b, n_tile, 16 * s, 16 * p, lane);
-          mma_bf16(X[2 * p], a[s], b[0], b[1]);
-          mma_bf16(X[2 * p + 1], a[s], b[2], b[3]);
-        }
-      }
-    }
-    // X goes out through the warp's own columns of dO, which it has read.
-    __syncwarp();
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      std::uint32_t r[4];
-      pack_a(r, X[2 * s], X[2 * s + 1]);
-      store_matrix_transposed(grad_o.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
-                                          16 * warp + ((lane >> 3) & 1) * 8),
-                              r);
-    }
-    __syncwarp();
-    {
-      Bf16* out = bf16(args.X) + chunk_head * kChunk * V + column;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = 16 * i + lane / 2, col = lane % 2 * 8;
-        copy_out(out + static_cast<std::int64_t>(row) * V + col,
-                 grad_o.unit(row, 16 * warp + col));
-      }
-    }
-
+    wgmma_commit();
 #pragma unroll
     for (int n = 0; n < K / 8; ++n) {
       float2 decay;
@@ -248,12 +212,47 @@ __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
       dS[n][2] *= decay.x;
       dS[n][3] *= decay.y;
     }
+    std::uint32_t query_a[4][4];
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
-      std::uint32_t a_o[4], a_x[4];
       const float* query = vec + kVecQuery * kChunk;
-      scale_a(a_o, go[s], token_pair(query, 2 * s, lane),
+      scale_a(query_a[s], go[s], token_pair(query, 2 * s, lane),
               token_pair(query, 2 * s + 1, lane));
+    }
+    wgmma_wait<0>();
+    pin(X);
+    std::uint32_t x_a[4][4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const float* beta = vec + kVecBeta * kChunk;
+      pack_a_scaled(x_a[s], X[2 * s], X[2 * s + 1],
+                    token_pair(beta, 2 * s, lane),
+                    token_pair(beta, 2 * s + 1, lane));
+    }
+    pin(X);
+    pin(dS);
+    wgmma_fence();
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      wgmma<true, true>(X, x_a[s], columns_of(n_tile, 16 * s));
+    }
+    wgmma_commit();
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      wgmma<true, true>(dS, query_a[s], columns_of(q, 16 * s));
+    }
+    wgmma_commit();
+    wgmma_wait<1>();
+    pin(X);
+    std::uint32_t pull_a[4][4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      // X goes out through the warp's own columns of dO, which it has read.
+      std::uint32_t r[4];
+      pack_a(r, X[2 * s], X[2 * s + 1]);
+      store_matrix_transposed(grad_o.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
+                                          16 * warp + ((lane >> 3) & 1) * 8),
+                              r);
       float2 pull[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -263,18 +262,26 @@ __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
             token_pair(vec + kVecRead * kChunk, 2 * s + half, lane);
         pull[half] = make_float2(-beta.x * read.x, -beta.y * read.y);
       }
-      pack_a_scaled(a_x, X[2 * s], X[2 * s + 1], pull[0], pull[1]);
+      pack_a_scaled(pull_a[s], X[2 * s], X[2 * s + 1], pull[0], pull[1]);
+    }
+    wgmma_fence();
 #pragma unroll
-      for (int p = 0; p < K / 16; ++p) {
-        std::uint32_t b[4];
-        load_b_transposed(b, q, 16 * s, 16 * p, lane);
-        mma_bf16(dS[2 * p], a_o, b[0], b[1]);
-        mma_bf16(dS[2 * p + 1], a_o, b[2], b[3]);
-        load_b_transposed(b, k, 16 * s, 16 * p, lane);
-        mma_bf16(dS[2 * p], a_x, b[0], b[1]);
-        mma_bf16(dS[2 * p + 1], a_x, b[2], b[3]);
+    for (int s = 0; s < 4; ++s) {
+      wgmma<true, true>(dS, pull_a[s], columns_of(k, 16 * s));
+    }
+    wgmma_commit();
+    __syncwarp();
+    {
+      Bf16* out = bf16(args.X) + chunk_head * kChunk * V + column;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = 16 * i + lane / 2, col = lane % 2 * 8;
+        copy_out(out + static_cast<std::int64_t>(row) * V + col,
+                 grad_o.unit(row, 16 * warp + col));
       }
     }
+    wgmma_wait<0>();
+    pin(dS);
   }
 
   if (args.grad_state0 != nullptr) {

@@ -1,8 +1,8 @@
 #pragma once
 // F2 and B1: the state over a document, S^T [V,K] in fp32 accumulators, one
-// warp per 16 value columns. All left operands come from registers and all
-// right operands are tiles in shared memory, so the warps of a block meet only
-// where a buffer changes hands: once a chunk.
+// warpgroup per 64 value columns, 16 a warp. All left operands come from
+// registers and all right operands are tiles in shared memory, so the warps
+// of a block meet only where a buffer changes hands: once a chunk.
 //
 //   E^T = V^T - read (K S)^T;  Z^T = E^T + (b E)^T n^T;  U = b Z
 //   O^T = query (Q S)^T + U^T P^T;  S^T = decay S^T + (write U)^T kt
@@ -10,6 +10,7 @@
 // kOutput writes o and state_T (F2); otherwise S at each chunk's start and Z
 // (B1).
 
+#include "kernels/common/wgmma.cuh"
 #include "kernels/delta_rule/chunk_common.cuh"
 
 namespace osdn::kernels::delta_rule::chunk {
@@ -135,36 +136,38 @@ __global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
     const std::int64_t chunk_head = index * args.HV + hv;
 
     copy_async_wait<0>();
+    fence_shared_for_wgmma();
     __syncthreads();  // this stage has arrived; the other one is free
-    if (index + 1 < end) load_stage(index + 1, stage ^ 1);
 
-    float E[8][4] = {};  // becomes Z; rows as S, columns: tokens 8n+2t, +1
-    float O[kOutput ? 8 : 1][4] = {};
+    // S as left operand: bf16, kept until the products with k and q are done.
+    std::uint32_t s_a[K / 16][4];
 #pragma unroll
-    for (int s = 0; s < K / 16; ++s) {
-      std::uint32_t a[4];
-      pack_a(a, S[2 * s], S[2 * s + 1]);
-      if (!kOutput) {
-        const Tile<K> staging{
-            reinterpret_cast<Bf16*>(shared + L::kStaging + warp * 16 * K * 2)};
-        store_matrix(staging.unit(lane & 15, 16 * s + (lane >> 4) * 8), a);
-      }
+    for (int s = 0; s < K / 16; ++s) pack_a(s_a[s], S[2 * s], S[2 * s + 1]);
+    float E[8][4];  // becomes Z; rows as S, columns: tokens 8n+2t, +1
+    float O[8][4];
+    wgmma_fence();
+    wgmma<false, false>(E, s_a[0], rows_of(k, 0));
 #pragma unroll
-      for (int p = 0; p < 4; ++p) {
-        std::uint32_t b[4];
-        load_b(b, k, 16 * p, 16 * s, lane);
-        mma_bf16(E[2 * p], a, b[0], b[1]);
-        mma_bf16(E[2 * p + 1], a, b[2], b[3]);
-        if constexpr (kOutput) {
-          load_b(b, q, 16 * p, 16 * s, lane);
-          mma_bf16(O[2 * p], a, b[0], b[1]);
-          mma_bf16(O[2 * p + 1], a, b[2], b[3]);
-        }
-      }
+    for (int s = 1; s < K / 16; ++s) {
+      wgmma<false, true>(E, s_a[s], rows_of(k, 16 * s));
     }
+    wgmma_commit();
+    if constexpr (kOutput) {
+      wgmma<false, false>(O, s_a[0], rows_of(q, 0));
+#pragma unroll
+      for (int s = 1; s < K / 16; ++s) {
+        wgmma<false, true>(O, s_a[s], rows_of(q, 16 * s));
+      }
+      wgmma_commit();
+    }
+    if (index + 1 < end) load_stage(index + 1, stage ^ 1);
     if constexpr (!kOutput) {
-      const Tile<K> staging{
+      const Tile<K, 16> staging{
           reinterpret_cast<Bf16*>(shared + L::kStaging + warp * 16 * K * 2)};
+#pragma unroll
+      for (int s = 0; s < K / 16; ++s) {
+        store_matrix(staging.unit(lane & 15, 16 * s + (lane >> 4) * 8), s_a[s]);
+      }
       __syncwarp();
       Bf16* out = bf16(args.S) + (chunk_head * V + column) * K;
       constexpr int kUnits = K / 8, kRows = 32 / kUnits;
@@ -175,119 +178,38 @@ __global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
       }
       __syncwarp();
     }
-
+    std::uint32_t v_a[4][4];
 #pragma unroll
-    for (int s = 0; s < 4; ++s) {  // E = V - read KS
-      std::uint32_t r[4];
-      load_a_transposed(r, v, 16 * s, 16 * warp, lane);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float(&e)[4] = E[2 * s + half];
-        const float2 read =
-            token_pair(vec + kVecRead * kChunk, 2 * s + half, lane);
-        e[0] = low_bf16(r[2 * half]) - read.x * e[0];
-        e[1] = high_bf16(r[2 * half]) - read.y * e[1];
-        e[2] = low_bf16(r[2 * half + 1]) - read.x * e[2];
-        e[3] = high_bf16(r[2 * half + 1]) - read.y * e[3];
-      }
-    }
-    {
-      std::uint32_t a[4][4];
-#pragma unroll
-      for (int s = 0; s < 4; ++s) {
-        const float* beta = vec + kVecBeta * kChunk;
-        pack_a_scaled(a[s], E[2 * s], E[2 * s + 1],
-                      token_pair(beta, 2 * s, lane),
-                      token_pair(beta, 2 * s + 1, lane));
-      }
-#pragma unroll
-      for (int s = 0; s < 4; ++s) {
-#pragma unroll
-        for (int p = s; p < 4; ++p) {  // n is lower triangular
-          std::uint32_t b[4];
-          load_b(b, n_tile, 16 * p, 16 * s, lane);
-          mma_bf16(E[2 * p], a[s], b[0], b[1]);
-          mma_bf16(E[2 * p + 1], a[s], b[2], b[3]);
-        }
-      }
-    }
-    if constexpr (!kOutput) {
-      // Z goes out through the warp's own columns of v, which it has read.
-      __syncwarp();
-#pragma unroll
-      for (int s = 0; s < 4; ++s) {
-        std::uint32_t r[4];
-        pack_a(r, E[2 * s], E[2 * s + 1]);
-        store_matrix_transposed(v.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
-                                       16 * warp + ((lane >> 3) & 1) * 8),
-                                r);
-      }
-      __syncwarp();
-      Bf16* out = bf16(args.Z) + chunk_head * kChunk * V + column;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = 16 * i + lane / 2, col = lane % 2 * 8;
-        copy_out(out + static_cast<std::int64_t>(row) * V + col,
-                 v.unit(row, 16 * warp + col));
-      }
+    for (int s = 0; s < 4; ++s) {
+      load_a_transposed(v_a[s], v, 16 * s, 16 * warp, lane);
     }
 
+    wgmma_wait<kOutput ? 1 : 0>();
+    pin(E);
 #pragma unroll
-    for (int n = 0; n < 8; ++n) {  // U = b Z
-      const float2 beta = token_pair(vec + kVecBeta * kChunk, n, lane);
-      E[n][0] *= beta.x;
-      E[n][1] *= beta.y;
-      E[n][2] *= beta.x;
-      E[n][3] *= beta.y;
+    for (int n = 0; n < 8; ++n) {  // E = V - read KS
+      const std::uint32_t* r = v_a[n / 2] + n % 2 * 2;
+      const float2 read = token_pair(vec + kVecRead * kChunk, n, lane);
+      E[n][0] = low_bf16(r[0]) - read.x * E[n][0];
+      E[n][1] = high_bf16(r[0]) - read.y * E[n][1];
+      E[n][2] = low_bf16(r[1]) - read.x * E[n][2];
+      E[n][3] = high_bf16(r[1]) - read.y * E[n][3];
     }
-    if constexpr (kOutput) {
+    std::uint32_t e_a[4][4];
 #pragma unroll
-      for (int n = 0; n < 8; ++n) {
-        const float2 query = token_pair(vec + kVecQuery * kChunk, n, lane);
-        O[n][0] *= query.x;
-        O[n][1] *= query.y;
-        O[n][2] *= query.x;
-        O[n][3] *= query.y;
-      }
-#pragma unroll
-      for (int s = 0; s < 4; ++s) {
-        std::uint32_t a[4];
-        pack_a(a, E[2 * s], E[2 * s + 1]);
-#pragma unroll
-        for (int p = s; p < 4; ++p) {
-          std::uint32_t b[4];
-          load_b(b, p_tile, 16 * p, 16 * s, lane);
-          mma_bf16(O[2 * p], a, b[0], b[1]);
-          mma_bf16(O[2 * p + 1], a, b[2], b[3]);
-        }
-      }
-      __syncwarp();
-#pragma unroll
-      for (int s = 0; s < 4; ++s) {
-        float scaled[2][4];
-#pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          scaled[e / 4][e % 4] = args.scale * O[2 * s + e / 4][e % 4];
-        }
-        std::uint32_t r[4];
-        pack_a(r, scaled[0], scaled[1]);
-        store_matrix_transposed(v.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
-                                       16 * warp + ((lane >> 3) & 1) * 8),
-                                r);
-      }
-      __syncwarp();
-      const ChunkInfo chunk = args.chunks[index];
-      Bf16* out = bf16(args.o) + (chunk.first * args.HV + hv) * V + column;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = 16 * i + lane / 2, col = lane % 2 * 8;
-        if (row < chunk.rows) {
-          copy_out(out + row * value_stride + col,
-                   v.unit(row, 16 * warp + col));
-        }
-      }
+    for (int s = 0; s < 4; ++s) {
+      const float* beta = vec + kVecBeta * kChunk;
+      pack_a_scaled(e_a[s], E[2 * s], E[2 * s + 1],
+                    token_pair(beta, 2 * s, lane),
+                    token_pair(beta, 2 * s + 1, lane));
     }
-
+    pin(E);
+    wgmma_fence();
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      wgmma<false, true>(E, e_a[s], rows_of(n_tile, 16 * s));
+    }
+    wgmma_commit();
 #pragma unroll
     for (int n = 0; n < K / 8; ++n) {
       float2 decay;
@@ -302,20 +224,93 @@ __global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
       S[n][2] *= decay.x;
       S[n][3] *= decay.y;
     }
+    wgmma_wait<0>();
+    pin(E);
+
+    std::uint32_t u_a[kOutput ? 4 : 1][4], write_a[4][4];
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
-      std::uint32_t a[4];
-      const float* write = vec + kVecWrite * kChunk;
-      pack_a_scaled(a, E[2 * s], E[2 * s + 1], token_pair(write, 2 * s, lane),
-                    token_pair(write, 2 * s + 1, lane));
+      if constexpr (!kOutput) {
+        // Z goes out through the warp's own columns of v, which it has read.
+        std::uint32_t r[4];
+        pack_a(r, E[2 * s], E[2 * s + 1]);
+        store_matrix_transposed(v.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
+                                       16 * warp + ((lane >> 3) & 1) * 8),
+                                r);
+      }
 #pragma unroll
-      for (int p = 0; p < K / 16; ++p) {
-        std::uint32_t b[4];
-        load_b_transposed(b, kt, 16 * s, 16 * p, lane);
-        mma_bf16(S[2 * p], a, b[0], b[1]);
-        mma_bf16(S[2 * p + 1], a, b[2], b[3]);
+      for (int n = 2 * s; n < 2 * s + 2; ++n) {  // U = b Z
+        const float2 beta = token_pair(vec + kVecBeta * kChunk, n, lane);
+        E[n][0] *= beta.x;
+        E[n][1] *= beta.y;
+        E[n][2] *= beta.x;
+        E[n][3] *= beta.y;
+      }
+      const float* write = vec + kVecWrite * kChunk;
+      pack_a_scaled(write_a[s], E[2 * s], E[2 * s + 1],
+                    token_pair(write, 2 * s, lane),
+                    token_pair(write, 2 * s + 1, lane));
+      if constexpr (kOutput) pack_a(u_a[s], E[2 * s], E[2 * s + 1]);
+    }
+    pin(S);
+    wgmma_fence();
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      wgmma<true, true>(S, write_a[s], columns_of(kt, 16 * s));
+    }
+    wgmma_commit();
+    if constexpr (kOutput) {
+      pin(O);
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        const float2 query = token_pair(vec + kVecQuery * kChunk, n, lane);
+        O[n][0] *= query.x;
+        O[n][1] *= query.y;
+        O[n][2] *= query.x;
+        O[n][3] *= query.y;
+      }
+      pin(O);
+      wgmma_fence();
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        wgmma<false, true>(O, u_a[s], rows_of(p_tile, 16 * s));
+      }
+      wgmma_commit();
+      wgmma_wait<0>();
+      pin(O);
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        float scaled[2][4];
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          scaled[e / 4][e % 4] = args.scale * O[2 * s + e / 4][e % 4];
+        }
+        std::uint32_t r[4];
+        pack_a(r, scaled[0], scaled[1]);
+        store_matrix_transposed(v.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
+                                       16 * warp + ((lane >> 3) & 1) * 8),
+                                r);
       }
     }
+    __syncwarp();
+    {
+      // o or Z, through the warp's own columns of v.
+      const int rows = kOutput ? args.chunks[index].rows : kChunk;
+      const std::int64_t stride = kOutput ? value_stride : V;
+      Bf16* out = kOutput ? bf16(args.o) +
+                                (args.chunks[index].first * args.HV + hv) * V +
+                                column
+                          : bf16(args.Z) + chunk_head * kChunk * V + column;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = 16 * i + lane / 2, col = lane % 2 * 8;
+        if (row < rows) {
+          copy_out(out + row * stride + col, v.unit(row, 16 * warp + col));
+        }
+      }
+    }
+    wgmma_wait<0>();
+    pin(S);
   }
 
   if (kOutput && args.state_T != nullptr) {

@@ -309,6 +309,66 @@ inline void store_matrix(void* row, const std::uint32_t (&r)[4],
   });
 }
 
+struct MatrixDescriptor {
+  const unsigned char* start;
+  int leading;
+};
+
+/// Element (n, k) of B: the address is formed first, then its bits 4 to 6 are
+/// exchanged by bits 7 to 9, as the 128-byte swizzle does.
+inline float described_element(const MatrixDescriptor& b, int n, int k,
+                               bool transposed) {
+  const std::int64_t offset =
+      transposed ? n / 64 * b.leading + k / 8 * 1024 + k % 8 * 128 + n % 64 * 2
+                 : n / 8 * 1024 + n % 8 * 128 + k * 2;
+  auto address = reinterpret_cast<std::uintptr_t>(b.start) +
+                 static_cast<std::uintptr_t>(offset);
+  address ^= (address >> 7 & 7) << 4;
+  std::uint16_t half;
+  std::memcpy(&half, reinterpret_cast<const void*>(address), 2);
+  return bit_cast_float(static_cast<std::uint32_t>(half) << 16);
+}
+
+/// One warp's 16 rows of a warpgroup's product; complete at once.
+template <int N>
+void wgmma(float* d, const std::uint32_t (&a)[4], MatrixDescriptor b,
+           bool transposed, bool accumulate) {
+  struct Operand {
+    float* d;
+    const std::uint32_t* a;
+  } mine{d, a};
+  warp_instruction(mine, [=](Operand** lanes) {
+    float A[16][16];
+    std::vector<float> B(16 * N);
+    for (int l = 0; l < 32; ++l) {
+      const int g = l / 4, t = l % 4;
+      for (int r = 0; r < 4; ++r) {
+        for (int e = 0; e < 2; ++e) {
+          A[g + (r % 2) * 8][2 * t + e + (r / 2) * 8] =
+              element(lanes[l]->a, 2 * r + e);
+        }
+      }
+    }
+    for (int n = 0; n < N; ++n) {
+      for (int k = 0; k < 16; ++k) {
+        B[static_cast<std::size_t>(n * 16 + k)] =
+            described_element(b, n, k, transposed);
+      }
+    }
+    for (int l = 0; l < 32; ++l) {
+      const int g = l / 4, t = l % 4;
+      for (int i = 0; i < N / 2; ++i) {
+        const int row = g + i % 4 / 2 * 8, n = i / 4 * 8 + 2 * t + i % 2;
+        float sum = accumulate ? lanes[l]->d[i] : 0.f;
+        for (int k = 0; k < 16; ++k) {
+          sum += A[row][k] * B[static_cast<std::size_t>(n * 16 + k)];
+        }
+        lanes[l]->d[i] = sum;
+      }
+    }
+  });
+}
+
 inline void copy16(void* to, const void* from, bool valid) {
   if (valid) {
     std::memcpy(to, from, 16);

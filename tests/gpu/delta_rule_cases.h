@@ -75,9 +75,9 @@ inline DeltaRuleProblem make_problem(const DeltaRuleCase& c, unsigned seed) {
   const std::int64_t K = c.key_width, V = c.value_width;
   const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
   // Keys with a common part: mean of k_i . k_j is `correlation`.
-  reference::Values common(size(c.key_heads * K));
-  for (double& x : common) x = normal(random);
   const auto fill_keys = [&](reference::Values& keys) {
+    reference::Values common(size(c.key_heads * K));
+    for (double& x : common) x = normal(random);
     keys.resize(size(T * c.key_heads * K));
     for (std::size_t i = 0; i < keys.size(); ++i) {
       keys[i] = std::sqrt(1 - c.correlation) * normal(random) +

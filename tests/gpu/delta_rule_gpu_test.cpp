@@ -40,7 +40,9 @@ TEST(DeltaRuleChunk, lengths) {
     c.separate_key = T % 2 == 0;
     c.gate = T % 3 == 0 ? DeltaRuleGate::kPerHead : DeltaRuleGate::kNone;
     c.name = "128x128 T " + std::to_string(T);
-    expect_right(c, DeltaRuleVersion::kChunk);
+    // A handful of numbers has no mean to speak of.
+    expect_right(c, DeltaRuleVersion::kChunk,
+                 T < 15 ? kLoose : DeltaRuleBounds{});
   }
 }
 
@@ -75,18 +77,22 @@ TEST(DeltaRuleChunk, V4_documents_empty_and_short) {
   expect_right(c, DeltaRuleVersion::kChunk);
 }
 
+/// What correlated keys amplify is the rounding of bf16 operands; the limits
+/// are those of docs/kernels/delta_rule.md.
 TEST(DeltaRuleChunk, K4_correlated_keys) {
   DeltaRuleCase c;
   c.lengths = {512};
   c.key_width = c.value_width = 128;
-  for (const double correlation : {0.1, 0.5, 0.9}) {
+  const DeltaRuleBounds limits[] = {
+      {6e-3, 8e-3, 1e-2}, {1.5e-2, 1.2e-2, 2e-2}, {3e-2, 2.5e-2, 4e-2}};
+  const double correlations[] = {0.1, 0.5, 0.9};
+  for (int i = 0; i < 3; ++i) {
     for (const double beta_max : {0.0, 1.0, 2.0}) {
-      c.correlation = correlation;
+      c.correlation = correlations[i];
       c.beta_max = beta_max;
-      c.name = "k.k " + std::to_string(correlation).substr(0, 3) + " beta to " +
-               std::to_string(static_cast<int>(beta_max));
-      expect_right(c, DeltaRuleVersion::kChunk,
-                   correlation < 0.4 ? DeltaRuleBounds{} : kLoose);
+      c.name = "k.k " + std::to_string(c.correlation).substr(0, 3) +
+               " beta to " + std::to_string(static_cast<int>(beta_max));
+      expect_right(c, DeltaRuleVersion::kChunk, limits[i]);
     }
   }
 }
@@ -105,6 +111,33 @@ TEST(DeltaRuleChunk, K1_K8_decays) {
       expect_right(c, DeltaRuleVersion::kChunk);
     }
   }
+}
+
+TEST(DeltaRuleChunk, K1_K8_decays_per_channel) {
+  DeltaRuleCase c;
+  c.lengths = {300, 39};
+  c.gate = DeltaRuleGate::kPerChannel;
+  for (const double decay : {0.0, -0.1, -5.0, -20.0, -1000.0}) {
+    for (const bool separate : {false, true}) {
+      c.key_width = separate ? 64 : 128;
+      c.value_width = separate ? 192 : 128;
+      c.log_decay = decay;
+      c.separate_key = separate;
+      c.name = "channel decay " + std::to_string(static_cast<int>(decay * 10)) +
+               "/10" + (separate ? " write key" : "");
+      expect_right(c, DeltaRuleVersion::kChunk);
+    }
+  }
+  c.name = "channel, grouped, write key";
+  c.log_decay = -1;
+  c.key_heads = 2;
+  c.value_heads = 4;
+  c.key_width = c.value_width = 128;
+  c.lengths = {150, 0, 64, 7};
+  expect_right(c, DeltaRuleVersion::kChunk);
+  c.name = "channel, grouped";
+  c.separate_key = false;
+  expect_right(c, DeltaRuleVersion::kChunk);
 }
 
 TEST(DeltaRuleChunk, grouped_value_heads) {
@@ -362,30 +395,40 @@ TEST(DeltaRuleSpeed, table) {
 TEST(DeltaRuleSpeed, kernels_of_340m) {
   using kernels::delta_rule::Args;
   const double copy = copy_rate();
-  for (const bool separate : {false, true}) {
-    const SpeedRow row = {"340m",   16, 4096, 8, 128, 128, DeltaRuleGate::kNone,
-                          separate, 0,  0};
+  const auto none = DeltaRuleGate::kNone, channel = DeltaRuleGate::kPerChannel;
+  const SpeedRow rows_of_table[] = {
+      {"DeltaNet 340m", 16, 4096, 8, 128, 128, none, false, 0, 0},
+      {"DeltaNet 340m, write key", 16, 4096, 8, 128, 128, none, true, 0, 0},
+      {"DeltaNet long", 1, 32768, 16, 128, 128, none, false, 0, 0},
+      {"KDA 340m", 16, 4096, 8, 128, 128, channel, false, 0, 0}};
+  for (const SpeedRow& row : rows_of_table) {
     SpeedProblem problem(row);
     kernels::delta_rule_fwd(problem.fwd, nullptr);
     kernels::delta_rule_bwd(problem.bwd, nullptr);
     const Args args =
         kernels::delta_rule::bind_backward(problem.fwd, problem.bwd);
     const auto& version = kernels::delta_rule::kChunkVersion;
-    const double heads = 16.0 * 4096 * 8, key = separate ? 256 : 0;
+    // Bytes per token and head; decayed operands count as a write key.
+    const bool decayed = row.gate == channel;
+    const double heads = static_cast<double>(row.documents * row.tokens) *
+                         static_cast<double>(row.heads);
+    const double key = row.separate_key ? 256 : 0, kd = decayed ? 256 : key;
     const struct {
       const char* name;
       void (*run)(const Args&, Element, kernels::Stream);
-      double bytes;  ///< per token and head
-    } list[] = {{"F1 prepare", version.prepare, 512 + 256 + key},
-                {"F2 scan", version.scan, 768 + 256 + 256 + key},
-                {"B1 states", version.states, 512 + 128 + 768 + key},
-                {"B2 reverse", version.reverse, 768 + 256 + 768 + key},
-                {"B3 gradients", version.gradients, 3072 + 2 * key}};
+      double bytes;
+    } list[] = {{"F1 prepare", version.prepare,
+                 512 + 256 + key + (decayed ? 512 + 768 : 0)},
+                {"F2 scan", version.scan, 768 + 256 + 256 + kd},
+                {"B1 states", version.states, 512 + 128 + 768 + kd},
+                {"B2 reverse", version.reverse, 768 + 256 + 768 + kd},
+                {"B3 gradients", version.gradients,
+                 3072 + 2 * key + (decayed ? 1024 : 0)}};
+    std::printf("%s\n", row.name);
     for (const auto& kernel : list) {
       const double ms = median_ms(
           [&] { kernel.run(args, Element::kBF16, nullptr); }, kernel.name);
-      std::printf("%-14s%s %7.3f ms, bytes alone %.3f ms\n", kernel.name,
-                  separate ? " write key" : "          ", ms,
+      std::printf("  %-14s %7.3f ms, bytes alone %.3f ms\n", kernel.name, ms,
                   1e3 * heads * kernel.bytes / copy);
     }
     std::fflush(stdout);
