@@ -1,8 +1,12 @@
 #include "osdn/data/train_tokenizer.h"
 
+#include <optional>
+
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/narrow.h"
+#include "osdn/report/progress.h"
 
 namespace osdn::data {
 
@@ -14,11 +18,24 @@ tokenizer::Tokenizer train_tokenizer(const TrainTokenizerOptions& options) {
                 ExitCode::kUsage);
   }
   TextReader reader(text_files(options.inputs), options.text);
+  std::optional<report::Progress> progress;
+  if (options.progress) {
+    progress.emplace(report::ProgressOptions{
+        .label = "read",
+        .unit = "B",
+        .total = narrow<std::int64_t>(reader.bytes_total())});
+  }
   const std::string model =
       tokenizer::train(options.train, [&](std::string& text) {
         const std::optional<RawDocument> document = reader.next();
         if (document) {
           text = reader.text_of(*document);
+        }
+        if (progress) {
+          progress->update(narrow<std::int64_t>(reader.bytes_done()));
+          if (!document) {
+            progress->finish();
+          }
         }
         return document.has_value();
       });

@@ -8,6 +8,8 @@
 
 #include "data_fixture.h"
 #include "osdn/core/random.h"
+#include "osdn/data/micro_batch.h"
+#include "osdn/data/packing.h"
 
 namespace osdn::data {
 namespace {
@@ -326,6 +328,21 @@ TEST(TokenShard, D5_beyond_2_GiB) {
   EXPECT_EQ(dataset.token_count(), 2 * kTokens);
   dataset.read(3, kTokens - kFirstDocument - 1, std::span(ids).first(1));
   EXPECT_EQ(ids[0], 33);
+
+  // Rows on both sides of the same marks, and the number of samples.
+  for (const Packing packing : {Packing::kDocuments, Packing::kStream}) {
+    const EpochRows rows(dataset, {.packing = packing},
+                         DocumentOrder(4, false, 0, 0));
+    const std::uint64_t last = rows.row_count() - 1;
+    MicroBatch batch;
+    append_row(dataset, rows.segments(last), false, batch);
+    EXPECT_EQ(batch.tokens.back(), 33);
+    std::uint64_t tokens = 0;
+    for (std::uint64_t row = 0; row <= last; ++row) {
+      tokens += static_cast<std::uint64_t>(count_tokens(rows.segments(row)));
+    }
+    EXPECT_EQ(tokens, 2 * kTokens);
+  }
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ class TokenizePipeline : public ::testing::Test {
     options.inputs = {*dir_ / "a.jsonl"};
     options.output = *dir_ / "t.model";
     options.train.vocab_size = 290;
+    options.progress = false;
     train_tokenizer(options);
   }
   static void TearDownTestSuite() {
@@ -215,10 +216,11 @@ TEST_F(TokenizePipeline, V6_boundaries_do_not_need_a_begin_id) {
   tokenize_quietly(some);
   const TokenDataset dataset({some.output});
   ASSERT_EQ(dataset.document_count(), 1535U);
+  const tokenizer::Tokenizer model = tokenizer();
   std::uint64_t d = 0;
   for (const std::string& text : documents_) {
     if (!text.empty()) {
-      ASSERT_EQ(dataset.document_length(d++), tokenizer().encode(text).size());
+      ASSERT_EQ(dataset.document_length(d++), model.encode(text).size());
     }
   }
 }
@@ -392,6 +394,7 @@ TEST_F(TokenizePipeline, trained_tokenizer_is_not_overwritten_unasked) {
   some.inputs = {*dir_ / "a.jsonl"};
   some.output = out_ / "t.model";
   some.train.vocab_size = 280;
+  some.progress = false;
   EXPECT_EQ(train_tokenizer(some).vocab_size(), 280);
   EXPECT_THAT(error_of([&] { train_tokenizer(some); }, ExitCode::kUsage),
               HasSubstr("exists already"));

@@ -16,6 +16,7 @@ struct TrainTokenizerOptions {
   TextOptions text;
   tokenizer::TrainOptions train;
   bool overwrite = false;
+  bool progress = true;  ///< a progress line on stdout while text is read
 };
 
 /// Learns from all documents and writes the model, which appears complete or
