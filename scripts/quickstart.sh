@@ -46,6 +46,10 @@ if [[ $fresh == yes ]]; then
   rm -rf "$data" "${models[@]/#/runs/}"
 fi
 
+# Threads that wait for work sleep instead of spinning: without this a core
+# that something else uses too costs a training run nine tenths of its speed.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+
 # run COMMAND...: shows it, without the folder of the programs, and runs it.
 run() {
   printf '\n$ %s\n' "${*/#"$bin/"/}"

@@ -38,6 +38,8 @@ if [[ $preset == asan ]]; then
   # shellcheck source-path=SCRIPTDIR source=sanitizer_env.sh
   source scripts/sanitizer_env.sh
 fi
+# Threads that wait sleep: tests run beside each other on the same cores.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 results=$root/build/$preset/test_results.xml
 rm -f "$results"
 say "running the tests, $jobs at a time"

@@ -7,7 +7,7 @@ trap 'rm -rf "$work"' EXIT
 
 fail() {
   echo "FAILED: $*" >&2
-  [[ ! -e $work/output ]] || sed 's/^/  | /' "$work/output" >&2
+  [[ ! -e $work/output ]] || tail -n 40 "$work/output" | sed 's/^/  | /' >&2
   exit 1
 }
 skip() {
