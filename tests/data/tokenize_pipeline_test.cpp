@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -360,6 +361,37 @@ TEST_F(TokenizePipeline,
   tokenize_quietly(some);
   EXPECT_FALSE(fs::exists(out_ / "shards.partial"));
   verify({some.output}, {}, [](const std::string&) {});
+}
+
+TEST_F(TokenizePipeline, a_full_disk_leaves_the_old_output_and_nothing_else) {
+  TokenizeOptions some = options();
+  some.inputs = {*dir_ / "b.txt"};
+  tokenize_quietly(some);
+  const std::string before = all_bytes(some.output);
+  some.inputs = {*dir_ / "a.jsonl"};
+  some.overwrite = true;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    // A limit on the size of files stands for the full disk.
+    const rlimit limit = {20000, 20000};
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      tokenize_quietly(some);
+    } catch (const Error& error) {
+      const bool named = std::string_view(error.what()).find("shard-0000") !=
+                         std::string_view::npos;
+      ::_exit(named ? 42 : 43);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 42) << "an Error that names the file";
+  EXPECT_EQ(all_bytes(some.output), before);
+  EXPECT_FALSE(fs::exists(out_ / "shards.partial"));
 }
 
 TEST_F(TokenizePipeline, wrong_options_are_refused) {
