@@ -19,6 +19,7 @@
 #include "osdn/train/compute_choice.h"
 #include "osdn/train/resume.h"
 #include "osdn/train/resume_rules.h"
+#include "osdn/train/trainer.h"
 
 namespace osdn::train {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "osdn/config/config.h"
-#include "osdn/train/trainer.h"
+#include "osdn/train/gradient_observer.h"
 
 namespace osdn::train {
 

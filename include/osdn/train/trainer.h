@@ -2,7 +2,6 @@
 // The training loop.
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,14 +15,11 @@
 #include "osdn/report/rate_meter.h"
 #include "osdn/report/step_log.h"
 #include "osdn/train/agenda.h"
+#include "osdn/train/gradient_observer.h"
 #include "osdn/train/run_state.h"
 #include "osdn/train/stop_request.h"
 
 namespace osdn::train {
-
-/// Sees each step's gradients before they are judged, for diagnostics.
-using GradientObserver =
-    std::function<void(std::int64_t step, const model::LanguageModel& model)>;
 
 /// What a loop works on; all of it outlives the Trainer.
 struct TrainerParts {

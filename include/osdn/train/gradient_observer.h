@@ -1,0 +1,18 @@
+#pragma once
+// A look at a step's gradients, for diagnostics. No LibTorch here.
+
+#include <cstdint>
+#include <functional>
+
+namespace osdn::model {
+class LanguageModel;
+}
+
+namespace osdn::train {
+
+/// Called after the backward passes, before the gradients are judged; they are
+/// those of the model's parameters. `step` counts from 1.
+using GradientObserver =
+    std::function<void(std::int64_t step, const model::LanguageModel& model)>;
+
+}  // namespace osdn::train

@@ -1,0 +1,202 @@
+// The program osdn-train itself: options, signals, kills.
+
+#include "support/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <thread>
+
+#include "osdn/config/reader.h"
+#include "osdn/core/random.h"
+#include "train/tiny_run.h"
+
+namespace osdn::train {
+namespace {
+
+namespace fs = std::filesystem;
+using test::fingerprints;
+using test::Program;
+using test::TinyRun;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<std::string> command(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), OSDN_BIN_DIR "/osdn-train");
+  return arguments;
+}
+
+std::vector<std::string> train_command(const TinyRun& tiny,
+                                       const std::string& name,
+                                       std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"--config", tiny.config_file(name).string()});
+  return command(more);
+}
+
+std::int64_t logged_steps(const TinyRun& tiny, const std::string& name) {
+  std::ifstream in(tiny.run_dir(name) / "log.jsonl");
+  std::int64_t lines = 0;
+  for (std::string line; std::getline(in, line);) ++lines;
+  return lines;
+}
+
+// False when the program ended before.
+bool wait_for(Program& program, const std::function<bool()>& condition) {
+  while (!condition()) {
+    if (!program.running()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+TEST(OsdnTrain, dry_run_counts_the_published_model_and_touches_nothing) {
+  const test::TempDir folder;
+  const fs::path config =
+      fs::path(OSDN_SOURCE_DIR) / "configs" / "340m_osdn_apf.json";
+  const fs::path run_dir = folder / "run";
+  Program program(command({"--config", config.string(), "--run-dir",
+                           run_dir.string(), "--dry-run"}));
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  EXPECT_THAT(program.out(), HasSubstr("374,583,488"));
+  EXPECT_FALSE(fs::exists(run_dir));
+}
+
+TEST(OsdnTrain, print_config_prints_what_a_run_would_use) {
+  const TinyRun tiny;
+  Program program(train_command(
+      tiny, "run", {"--set", "optimizer.lr=0.5", "--print-config"}));
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  EXPECT_EQ(program.out(),
+            config::to_json(tiny.config("run", {"optimizer.lr=0.5"})));
+  EXPECT_FALSE(fs::exists(tiny.run_dir()));
+}
+
+TEST(OsdnTrain, G1_usage_errors_have_a_code_and_start_nothing) {
+  const TinyRun tiny;
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--set", "optimizer.learing_rate=1"},
+      {"--stop-after", "soon"},
+      {"--no-such-option"},
+      {"--overwrite", "--resume", "auto"},
+      {"--set", "training.device=cuda"}};
+  for (const std::vector<std::string>& arguments : wrong) {
+    Program program(train_command(tiny, "run", arguments));
+    EXPECT_EQ(program.wait(), 2) << arguments.back() << program.err();
+    EXPECT_FALSE(program.err().empty());
+    EXPECT_FALSE(fs::exists(tiny.run_dir()));
+  }
+}
+
+TEST(OsdnTrain, O3_into_a_file_it_prints_plain_lines) {
+  const TinyRun tiny;
+  Program program(train_command(tiny, "run", {"--set", "logging.every=3"}));
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  for (const char* line :
+       {"step  3/12", "step 12/12", "validation at step 4: loss"}) {
+    EXPECT_THAT(program.out(), HasSubstr(line));
+  }
+  EXPECT_THAT(program.out(), Not(HasSubstr("step  4/12")));
+  EXPECT_THAT(program.out() + program.err(),
+              AllOf(Not(HasSubstr("\r")), Not(HasSubstr("\x1b"))));
+}
+
+// Steps that would take for ever.
+struct EndlessRun : TinyRun {
+  EndlessRun() {
+    json["training"]["steps"] = 1'000'000;
+    json["training"]["validate_every"] = 50;
+    json["checkpoint"]["every"] = 0;
+  }
+};
+
+TEST(OsdnTrain, P5_SIGTERM_finishes_the_step_saves_and_exits_0) {
+  for (const int number : {SIGTERM, SIGINT}) {
+    const EndlessRun tiny;
+    Program program(train_command(tiny, "run"));
+    ASSERT_TRUE(wait_for(program, [&] {
+      return logged_steps(tiny, "run") >= 5;
+    })) << program.err();
+    program.signal(number);
+    EXPECT_EQ(program.wait(), 0) << program.err();
+    EXPECT_THAT(program.err(),
+                HasSubstr(number == SIGTERM ? "stopped by SIGTERM after step"
+                                            : "stopped by SIGINT after step"));
+    ASSERT_EQ(tiny.saved_steps().size(), 1U);
+    EXPECT_EQ(tiny.saved_steps().back(), tiny.log().back().step);
+  }
+}
+
+TEST(OsdnTrain, P5_SIGUSR1_saves_and_goes_on) {
+  const EndlessRun tiny;
+  Program program(train_command(tiny, "run"));
+  ASSERT_TRUE(wait_for(program, [&] { return logged_steps(tiny, "run") >= 2; }))
+      << program.err();
+  program.signal(SIGUSR1);
+  ASSERT_TRUE(wait_for(program, [&] { return !tiny.saved_steps().empty(); }))
+      << program.err();
+  const std::int64_t saved = tiny.saved_steps().back();
+  EXPECT_TRUE(
+      wait_for(program, [&] { return logged_steps(tiny, "run") > saved + 2; }));
+}
+
+TEST(OsdnTrain, stop_after_a_time_saves_and_exits_0) {
+  const EndlessRun tiny;
+  Program program(train_command(tiny, "run", {"--stop-after", "0.5s"}));
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  EXPECT_THAT(program.err(), HasSubstr("stopped by --stop-after"));
+  Program again(train_command(tiny, "run"));
+  EXPECT_EQ(again.wait(), tiny.saved_steps().empty() ? 0 : 2);  // C4
+}
+
+TEST(OsdnTrain, two_processes_never_share_a_folder) {
+  const EndlessRun tiny;
+  Program first(train_command(tiny, "run"));
+  ASSERT_TRUE(wait_for(first, [&] { return logged_steps(tiny, "run") >= 1; }));
+  Program second(train_command(tiny, "run", {"--resume", "auto"}));
+  EXPECT_EQ(second.wait(), 2);
+  EXPECT_THAT(second.err(), HasSubstr("is in use by"));
+  EXPECT_TRUE(first.running());
+}
+
+TEST(OsdnTrain,
+     C1_R1_killed_at_random_moments_and_resumed_it_is_the_uncut_run) {
+  constexpr int kSteps = 60;
+  TinyRun tiny;
+  tiny.json["training"]["steps"] = kSteps;
+  tiny.json["training"]["validate_every"] = 10;
+  tiny.json["schedule"]["total_steps"] = kSteps;
+  tiny.json["checkpoint"] = {{"every", 2}, {"keep_last", 2}};
+  Program whole(train_command(tiny, "whole"));
+  ASSERT_EQ(whole.wait(), 0) << whole.err();
+
+  Xoshiro256 random(20261129);
+  const std::vector<std::string> resume =
+      train_command(tiny, "cut", {"--resume", "auto"});
+  int kills = 0;
+  std::int64_t target = 0;
+  for (int i = 0; i < 6; ++i) {
+    // Past a random number of new steps, then anywhere in a step or a save.
+    target = logged_steps(tiny, "cut") + 1 +
+             static_cast<std::int64_t>(random.below(8));
+    Program program(resume);
+    const bool reached =
+        wait_for(program, [&] { return logged_steps(tiny, "cut") >= target; });
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(15000)));
+    program.signal(SIGKILL);
+    if (program.wait() == -SIGKILL && reached) ++kills;
+  }
+  EXPECT_GE(kills, 2) << "the run was over too soon";
+  Program last(resume);
+  ASSERT_EQ(last.wait(), 0) << last.err();
+  EXPECT_EQ(fingerprints(tiny.log("cut")), fingerprints(tiny.log("whole")));
+}
+
+}  // namespace
+}  // namespace osdn::train
