@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -183,47 +184,81 @@ TEST(Reference, shipped_configurations_are_sound) {
       EXPECT_NO_THROW(load({entry.path().string(), {}})) << entry.path();
     }
   }
-  EXPECT_GE(files, 8);
+  EXPECT_GE(files, 27);
 }
 
-// The recipe of layers.md section 10.
+// The sizes that layers.md section 9 gives a layer.
+struct Size {
+  LayerKind layer;
+  std::int64_t layers, heads, k, v;
+};
+
+Size size_of(const std::string& layer, bool big) {
+  if (layer == "gdn") {
+    return big ? Size{LayerKind::kGdn, 21, 6, 256, 512}
+               : Size{LayerKind::kGdn, 21, 6, 128, 256};
+  }
+  if (layer == "kda") {
+    return big ? Size{LayerKind::kKda, 24, 16, 128, 128}
+               : Size{LayerKind::kKda, 23, 8, 128, 128};
+  }
+  return {LayerKind::kDeltaNet, 24, big ? 16 : 8, 128, 128};
+}
+
+// DeltaNet's variants have no layer in their names.
+std::string name_of(const std::string& size, const std::string& layer,
+                    const std::string& variant) {
+  if (variant.empty()) return size + "_" + layer;
+  return size + (layer == "deltanet" ? "" : "_" + layer) + "_" + variant;
+}
+
+void expect_published_recipe(const Config& config, bool big) {
+  EXPECT_EQ(config.data.packing, "stream");
+  EXPECT_EQ(config.data.sequence_length, 65536);
+  EXPECT_EQ(config.data.context_length, 4096);
+  EXPECT_EQ(config.training.global_batch, 8);
+  EXPECT_EQ(config.training.steps, big ? 190735 : 20480);
+  EXPECT_EQ(config.schedule.total_steps, big ? 190735 : 20480);
+  EXPECT_EQ(config.schedule.kind, "cosine");
+  EXPECT_EQ(config.schedule.warmup_steps, big ? 2048 : 1024);
+  EXPECT_EQ(config.schedule.min_lr_ratio, 0.1);
+  EXPECT_EQ(config.optimizer.lr, 1e-3);
+  EXPECT_EQ(config.optimizer.beta1, 0.9);
+  EXPECT_EQ(config.optimizer.beta2, 0.95);
+  EXPECT_EQ(config.optimizer.eps, 1e-15);
+  EXPECT_EQ(config.optimizer.weight_decay, 0.1);
+  EXPECT_FALSE(config.optimizer.decay_exempt);
+  EXPECT_EQ(config.optimizer.max_grad_norm, 1.0);
+  EXPECT_EQ(config.training.seed, 42U);
+}
+
+// Sizes of layers.md section 9, recipe of section 10.
 TEST(Reference, published_configurations_have_the_published_recipe) {
   for (const std::string size : {"340m", "1.3b"}) {
-    for (const std::string kind : {"deltanet", "osdn", "osdn_apf"}) {
-      const std::string name = size + "_" + kind;
-      SCOPED_TRACE(name);
-      const Config config = load(
-          {std::string(OSDN_SOURCE_DIR) + "/configs/" + name + ".json", {}});
-      const bool big = size == "1.3b";
-      EXPECT_EQ(config.model.layer, LayerKind::kDeltaNet);
-      EXPECT_EQ(config.model.num_layers, 24);
-      EXPECT_EQ(config.model.hidden_size, big ? 2048 : 1024);
-      EXPECT_EQ(config.model.num_heads, big ? 16 : 8);
-      EXPECT_EQ(config.model.vocab_size, 32000);
-      EXPECT_EQ(config.model.mlp_width(), big ? 5632 : 2816);
-      EXPECT_EQ(config.model.key_width(), 128);
-      EXPECT_EQ(config.model.preconditioner.enabled, kind != "deltanet");
-      EXPECT_EQ(
-          config.model.preconditioner.retention,
-          kind == "osdn_apf" ? Retention::kDataDependent : Retention::kNone);
-      EXPECT_EQ(config.model.preconditioner.eta, 0.003);
-      EXPECT_EQ(config.data.packing, "stream");
-      EXPECT_EQ(config.data.sequence_length, 65536);
-      EXPECT_EQ(config.data.context_length, 4096);
-      EXPECT_EQ(config.training.global_batch, 8);
-      EXPECT_EQ(config.training.steps, big ? 190735 : 20480);
-      EXPECT_EQ(config.schedule.total_steps, big ? 190735 : 20480);
-      EXPECT_EQ(config.schedule.kind, "cosine");
-      EXPECT_EQ(config.schedule.warmup_steps, big ? 2048 : 1024);
-      EXPECT_EQ(config.schedule.min_lr_ratio, 0.1);
-      EXPECT_EQ(config.optimizer.lr, 1e-3);
-      EXPECT_EQ(config.optimizer.beta1, 0.9);
-      EXPECT_EQ(config.optimizer.beta2, 0.95);
-      EXPECT_EQ(config.optimizer.eps, 1e-15);
-      EXPECT_EQ(config.optimizer.weight_decay, 0.1);
-      EXPECT_FALSE(config.optimizer.decay_exempt);
-      EXPECT_EQ(config.optimizer.max_grad_norm, 1.0);
-      EXPECT_EQ(config.training.seed, 42U);
+    for (const std::string layer : {"deltanet", "gdn", "kda"}) {
+      for (const std::string variant : {"", "osdn", "osdn_apf"}) {
+        const std::string name = name_of(size, layer, variant);
+        SCOPED_TRACE(name);
+        const Config config = load(
+            {std::string(OSDN_SOURCE_DIR) + "/configs/" + name + ".json", {}});
+        const bool big = size == "1.3b";
+        const Size expected = size_of(layer, big);
+        EXPECT_EQ(config.run_dir, "runs/" + name);
+        EXPECT_EQ(config.model.layer, expected.layer);
+        EXPECT_EQ(config.model.num_layers, expected.layers);
+        EXPECT_EQ(config.model.num_heads, expected.heads);
+        EXPECT_EQ(config.model.key_width(), expected.k);
+        EXPECT_EQ(config.model.value_width(), expected.v);
+        EXPECT_EQ(config.model.hidden_size, big ? 2048 : 1024);
+        EXPECT_EQ(config.model.vocab_size, 32000);
+        EXPECT_EQ(config.model.mlp_width(), big ? 5632 : 2816);
+        EXPECT_EQ(config.model.preconditioner.enabled, !variant.empty());
+        EXPECT_EQ(config.model.preconditioner.retention,
+                  variant == "osdn_apf" ? Retention::kDataDependent
+                                        : Retention::kNone);
+        EXPECT_EQ(config.model.preconditioner.eta, 0.003);
+        expect_published_recipe(config, big);
+      }
     }
   }
 }
