@@ -8,6 +8,7 @@
 #include <cmath>
 #include <vector>
 
+#include "decay_block.h"
 #include "osdn/core/error.h"
 #include "parallel_tasks.h"
 #include "tensor_check.h"
@@ -26,9 +27,11 @@ std::size_t at(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
 
+/// sum += x * y; the three do not overlap.
 template <typename T>
-T sigmoid(T x) {
-  return T(1) / (T(1) + std::exp(-x));
+void add_product(std::int64_t n, const T* __restrict__ x,
+                 const T* __restrict__ y, T* __restrict__ sum) {
+  for (std::int64_t c = 0; c < n; ++c) sum[c] += x[c] * y[c];
 }
 
 /// One block of channels, all documents and tokens: sums over tokens stay in
@@ -43,6 +46,7 @@ struct ChannelBlock {
 
   std::vector<T> taps = std::vector<T>(at(kMaxTaps * kChannels));
   std::vector<T> start = std::vector<T>(at(kMaxTaps * kChannels));
+  std::vector<T> gate = std::vector<T>(at(kChannels));
 
   void load_taps() {
     for (std::int64_t j = 0; j < W; ++j) {
@@ -67,10 +71,18 @@ struct ChannelBlock {
   void convolve(std::int64_t t, std::int64_t begin, T* out) const {
     std::fill(out, out + width, T(0));
     for (std::int64_t j = 0; j < W; ++j) {
-      const T* in = input(t - W + 1 + j, begin);
-      const T* w = taps.data() + j * kChannels;
-      for (std::int64_t c = 0; c < width; ++c) out[c] += w[c] * in[c];
+      add_product(width, taps.data() + j * kChannels,
+                  input(t - W + 1 + j, begin), out);
     }
+  }
+  /// SiLU's factor of each channel.
+  const T* sigmoid(const T* z) {
+    for (std::int64_t c = 0; c < width; ++c) gate[at(c)] = -z[c];
+    exp_all(width, gate.data(), gate.data());
+    for (std::int64_t c = 0; c < width; ++c) {
+      gate[at(c)] = T(1) / (T(1) + gate[at(c)]);
+    }
+    return gate.data();
   }
 };
 
@@ -86,9 +98,8 @@ void forward_block(ChannelBlock<T>& block, const Documents& documents, T* y,
       T* out = y + t * C + block.c0;
       block.convolve(t, begin, out);
       if (block.silu) {
-        for (std::int64_t c = 0; c < block.width; ++c) {
-          out[c] *= sigmoid(out[c]);
-        }
+        const T* gate = block.sigmoid(out);
+        for (std::int64_t c = 0; c < block.width; ++c) out[c] *= gate[c];
       }
     }
     for (std::int64_t j = 0; j < W - 1; ++j) {
@@ -133,22 +144,19 @@ void backward_block(ChannelBlock<T>& block, const Documents& documents,
       const T* upstream = grad_y + t * C + block.c0;
       if (block.silu) {
         block.convolve(t, begin, g.data());
+        const T* gate = block.sigmoid(g.data());
         for (std::int64_t c = 0; c < width; ++c) {
-          const T s = sigmoid(g[at(c)]);
-          g[at(c)] = upstream[c] * s * (T(1) + g[at(c)] * (T(1) - s));
+          const T z = g[at(c)];
+          g[at(c)] = upstream[c] * gate[c] * (T(1) + z * (T(1) - gate[c]));
         }
       } else {
         std::copy(upstream, upstream + width, g.begin());
       }
       for (std::int64_t j = 0; j < W; ++j) {
-        const T* in = block.input(t - W + 1 + j, begin);
-        T* to = grad_input(t - W + 1 + j);
-        const T* w = block.taps.data() + j * kChannels;
-        T* dw = grad_taps.data() + j * kChannels;
-        for (std::int64_t c = 0; c < width; ++c) {
-          to[c] += w[c] * g[at(c)];
-          dw[c] += in[c] * g[at(c)];
-        }
+        add_product(width, block.taps.data() + j * kChannels, g.data(),
+                    grad_input(t - W + 1 + j));
+        add_product(width, block.input(t - W + 1 + j, begin), g.data(),
+                    grad_taps.data() + j * kChannels);
       }
     }
     if (grad_state0) {
