@@ -1,21 +1,23 @@
 // osdn-eval: perplexity and q_geo of a trained model, and comparisons.
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <ctime>
 #include <iostream>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "command_line.h"
+#include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/log.h"
 #include "osdn/core/run_main.h"
 #include "osdn/core/version.h"
 #include "osdn/eval/compare.h"
 #include "osdn/eval/evaluation.h"
 #include "osdn/eval/result.h"
-#include "osdn/report/table.h"
+#include "osdn/eval/tasks.h"
 
 namespace {
 
@@ -24,6 +26,7 @@ using osdn::ExitCode;
 struct Arguments {
   osdn::eval::EvalOptions eval;
   std::optional<std::filesystem::path> out;
+  std::optional<std::filesystem::path> samples;
   std::vector<std::filesystem::path> compare;
   bool force = false;
 };
@@ -34,19 +37,24 @@ void add_options(CLI::App& app, Arguments& args) {
                  "tasks, separated by commas; list shows them")
       ->delimiter(',');
   app.add_option("--model", eval.model, "run folder or checkpoint folder");
-  app.add_option("--data", eval.data,
-                 ".txt or .jsonl files, also .zst, or folders of such");
+  app.add_option("--data", eval.data.inputs,
+                 "what the tasks read: .txt or .jsonl files, also .zst, or "
+                 "folders of such");
   app.add_option("--tokenizer", eval.tokenizer,
                  "SentencePiece model; else the one that the run names");
-  app.add_option("--split", eval.split,
+  app.add_option("--split", eval.data.split,
                  ".txt: what a document is: file, lines, blank-lines or "
                  "marker:STRING")
       ->capture_default_str();
-  app.add_option("--field", eval.field, ".jsonl: the key of the text")
+  app.add_option("--field", eval.data.field, ".jsonl: the key of the text")
       ->capture_default_str();
   app.add_option("--bos", eval.bos,
                  "1: a begin token of its own beside the prefix; protocol, 0 "
                  "or 1")
+      ->capture_default_str();
+  app.add_option("--rolling", eval.rolling,
+                 "window: disjoint windows of --max-len; full: a document in "
+                 "one pass, the state carried")
       ->capture_default_str();
   app.add_option("--max-len", eval.max_len,
                  "window in tokens, or none; else the run's context length");
@@ -56,30 +64,18 @@ void add_options(CLI::App& app, Arguments& args) {
       ->capture_default_str();
   app.add_option("--threads", eval.threads, "threads; 0: all cores")
       ->capture_default_str();
-  app.add_option("--limit", eval.limit, "first N documents only");
+  app.add_option("--limit", eval.data.limit, "first N documents only");
   app.add_option("--out", args.out, "results as JSON");
-  app.add_option("--samples", eval.samples,
-                 "one JSON line a document, appended");
+  app.add_option("--samples", args.samples, "one JSON line a scored document");
   app.add_option("--compare", args.compare,
-                 "two result files: print their differences")
+                 "two result files: print them side by side")
       ->expected(2);
   app.add_flag("--force", args.force,
                "compare rows of different protocol or data");
 }
 
-void list_tasks() {
-  osdn::report::Table table({{"task", osdn::report::Align::kLeft},
-                             {"measures", osdn::report::Align::kLeft},
-                             {"needs", osdn::report::Align::kLeft}});
-  for (const osdn::eval::TaskInfo& task : osdn::eval::known_tasks()) {
-    table.add_row({task.name, task.measures, task.needs});
-  }
-  std::cout << table.text();
-}
-
 std::string utc_now() {
-  const std::time_t now =
-      std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const std::time_t now = std::time(nullptr);
   std::tm parts{};
   gmtime_r(&now, &parts);
   char text[32];
@@ -87,11 +83,68 @@ std::string utc_now() {
   return text;
 }
 
+/// As a shell would take it again.
 std::string command_line(int argc, char** argv) {
   std::string line;
-  for (int i = 0; i < argc; ++i)
-    line += (i > 0 ? " " : "") + std::string(argv[i]);
+  for (int i = 0; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const bool plain = !argument.empty() &&
+                       argument.find_first_of(" \t\n'\"\\$&|;<>()*?[]#~!`{}") ==
+                           std::string::npos;
+    line += i > 0 ? " " : "";
+    if (plain) {
+      line += argument;
+      continue;
+    }
+    line += '\'';
+    for (const char c : argument) {
+      line += c == '\'' ? "'\\''" : std::string(1, c);
+    }
+    line += '\'';
+  }
   return line;
+}
+
+/// Before hours of work, not after.
+void check_writable(const char* option,
+                    const std::optional<std::filesystem::path>& file) {
+  if (!file) return;
+  const std::filesystem::path folder =
+      file->has_parent_path() ? file->parent_path() : ".";
+  if (!std::filesystem::is_directory(folder) ||
+      std::filesystem::is_directory(*file)) {
+    throw osdn::Error(
+        osdn::concat(option, " is ", file->string(),
+                     ", which is no file in a folder that exists"),
+        ExitCode::kUsage);
+  }
+}
+
+ExitCode evaluate(const Arguments& args, const std::string& command) {
+  if (args.eval.model.empty()) {
+    throw osdn::Error("--model is missing: a run folder or checkpoint folder",
+                      ExitCode::kUsage);
+  }
+  check_writable("--out", args.out);
+  check_writable("--samples", args.samples);
+  const osdn::eval::Evaluation evaluation = osdn::eval::evaluate(args.eval);
+  if (!evaluation.results.empty()) {
+    std::cout << osdn::eval::results_table(evaluation.results) << std::flush;
+  }
+  if (args.out) {
+    osdn::write_file_atomic(
+        *args.out,
+        osdn::eval::to_json({osdn::commit(), utc_now(), evaluation.device,
+                             command, evaluation.results}));
+  }
+  if (args.samples) {
+    osdn::write_file_atomic(*args.samples, evaluation.samples);
+  }
+  for (const osdn::eval::TaskFailure& failure : evaluation.failures) {
+    osdn::log::error("task ", failure.task, ": ", failure.message);
+  }
+  return evaluation.failures.empty() ? ExitCode::kOk
+                                     : evaluation.failures.front().code;
 }
 
 ExitCode run(int argc, char** argv) {
@@ -99,10 +152,8 @@ ExitCode run(int argc, char** argv) {
   app.set_version_flag("--version", osdn::version_line("osdn-eval"));
   Arguments args;
   add_options(app, args);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+  if (const auto code = osdn::apps::parse(app, argc, argv)) {
+    return *code;
   }
   if (!args.compare.empty()) {
     std::cout << osdn::eval::compare_results(args.compare[0], args.compare[1],
@@ -110,24 +161,10 @@ ExitCode run(int argc, char** argv) {
     return ExitCode::kOk;
   }
   if (args.eval.tasks == std::vector<std::string>{"list"}) {
-    list_tasks();
+    std::cout << osdn::eval::task_list();
     return ExitCode::kOk;
   }
-  if (args.eval.model.empty()) {
-    throw osdn::Error("--model is missing: a run folder or checkpoint folder",
-                      ExitCode::kUsage);
-  }
-  osdn::eval::EvalReport report;
-  report.version = osdn::commit();
-  report.date = utc_now();
-  report.device = "cpu";
-  report.command = command_line(argc, argv);
-  report.results = osdn::eval::evaluate(args.eval);
-  std::cout << osdn::eval::results_table(report.results);
-  if (args.out) {
-    osdn::write_file_atomic(*args.out, osdn::eval::to_json(report));
-  }
-  return ExitCode::kOk;
+  return evaluate(args, command_line(argc, argv));
 }
 
 }  // namespace

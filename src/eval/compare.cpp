@@ -1,23 +1,50 @@
 #include "osdn/eval/compare.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/eval/result.h"
+#include "osdn/report/format.h"
 #include "osdn/report/table.h"
 
 namespace osdn::eval {
 namespace {
 
 using nlohmann::json;
-using Rows = std::map<std::pair<std::string, std::string>, json>;
 
-Rows read_rows(const std::filesystem::path& path) {
+/// What a row's number depends on beside the model.
+constexpr const char* kConditions[] = {"protocol", "tokenizer_hash", "bos",
+                                       "max_len",  "data_hash",      "limit"};
+
+struct Row {
+  std::string task, metric, model;
+  std::optional<double> value, standard_error;  ///< absent: null
+  json conditions;
+};
+
+Row read_row(const json& entry) {
+  const auto text = [&](const char* key) {
+    const json& value = entry.at(key);
+    return value.is_null() ? std::string() : value.get<std::string>();
+  };
+  const auto number = [&](const char* key) {
+    const json& value = entry.at(key);
+    return value.is_null() ? std::nullopt
+                           : std::optional<double>(value.get<double>());
+  };
+  Row row{text("task"),    text("metric"),   text("model"),
+          number("value"), number("stderr"), json::object()};
+  for (const char* key : kConditions) row.conditions[key] = entry.at(key);
+  return row;
+}
+
+std::vector<Row> read_rows(const std::filesystem::path& path) {
   const auto fail = [&](const std::string& what) {
     return Error(path.string() + ": " + what +
                      "; expected the JSON that osdn-eval --out writes",
@@ -25,74 +52,116 @@ Rows read_rows(const std::filesystem::path& path) {
   };
   const json report = json::parse(read_file(path), nullptr, false);
   if (report.is_discarded()) throw fail("this is not JSON");
-  if (!report.is_object() || report.value("format", "") != "osdn-eval/1" ||
-      !report.contains("results")) {
+  if (!report.is_object() || !report.contains("format") ||
+      report.at("format") != "osdn-eval/1") {
     throw fail("this is not an osdn-eval/1 report");
   }
-  Rows rows;
-  for (const json& row : report.at("results")) {
-    rows[{row.at("task").get<std::string>(),
-          row.at("metric").get<std::string>()}] = row;
+  if (!report.contains("results") || !report.at("results").is_array()) {
+    throw fail("it has no array \"results\"");
+  }
+  std::vector<Row> rows;
+  for (const json& entry : report.at("results")) {
+    try {
+      rows.push_back(read_row(entry));
+    } catch (const json::exception& error) {
+      throw fail(concat("/results/", rows.size(), ": ", error.what()));
+    }
   }
   return rows;
 }
 
-void check_comparable(const json& a, const json& b) {
-  for (const char* key :
-       {"protocol", "tokenizer_hash", "bos", "max_len", "data_hash", "limit"}) {
-    if (a.value(key, json()) != b.value(key, json())) {
-      throw Error(concat("task ", a.at("task").get<std::string>(), ": ", key,
-                         " is ", a.value(key, json()).dump(), " and ",
-                         b.value(key, json()).dump(),
-                         "; these numbers are not comparable (--force "
-                         "compares them all the same)"),
-                  ExitCode::kBadInput);
-    }
+const Row* find(const std::vector<Row>& rows, const Row& like) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& r) {
+    return r.task == like.task && r.metric == like.metric;
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+void check_comparable(const Row& a, const Row& b) {
+  for (const char* key : kConditions) {
+    if (a.conditions.at(key) == b.conditions.at(key)) continue;
+    throw Error(
+        concat("task ", a.task, ": ", key, " is ", a.conditions.at(key).dump(),
+               " and ", b.conditions.at(key).dump(),
+               "; these numbers are not comparable (--force compares "
+               "them all the same)"),
+        ExitCode::kBadInput);
   }
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.5g", value);
-  return text;
+/// "runs/a/checkpoints/step_000000100" is the run "a".
+std::string run_name(const std::string& model) {
+  const std::filesystem::path path(model);
+  const std::filesystem::path parent = path.parent_path();
+  return (parent.filename() == "checkpoints" ? parent.parent_path() : path)
+      .filename()
+      .string();
+}
+
+std::string cell(const std::optional<double>& value) {
+  return value ? format_value(*value) : "-";
+}
+
+std::vector<std::string> table_row(const Row& name, const Row* a,
+                                   const Row* b) {
+  std::string difference = "-", units = "-";
+  if (a && b && a->value && b->value) {
+    const double change = *b->value - *a->value;
+    difference = report::format_fixed(
+        change,
+        value_decimals(std::max(std::fabs(*a->value), std::fabs(*b->value))));
+    if (a->standard_error && b->standard_error) {
+      const double combined =
+          std::hypot(*a->standard_error, *b->standard_error);
+      if (combined > 0) units = report::format_fixed(change / combined, 2);
+    }
+  }
+  return {name.task,
+          name.metric,
+          cell(a ? a->value : std::nullopt),
+          cell(b ? b->value : std::nullopt),
+          difference,
+          units};
 }
 
 }  // namespace
 
 std::string compare_results(const std::filesystem::path& a,
                             const std::filesystem::path& b, bool force) {
-  const Rows rows_a = read_rows(a);
-  const Rows rows_b = read_rows(b);
+  const std::vector<Row> rows_a = read_rows(a);
+  const std::vector<Row> rows_b = read_rows(b);
+  const std::string model_a = rows_a.empty() ? "" : rows_a.front().model;
+  const std::string model_b = rows_b.empty() ? "" : rows_b.front().model;
+  const bool named = !model_a.empty() && !model_b.empty() &&
+                     run_name(model_a) != run_name(model_b);
   report::Table table({{"task", report::Align::kLeft},
                        {"metric", report::Align::kLeft},
-                       {"A"},
-                       {"B"},
+                       {named ? concat("A: ", run_name(model_a)) : "A"},
+                       {named ? concat("B: ", run_name(model_b)) : "B"},
                        {"B - A"},
-                       {"in stderr"}});
-  std::size_t shared = 0;
-  for (const auto& [key, row_a] : rows_a) {
-    const auto found = rows_b.find(key);
-    if (found == rows_b.end()) continue;
-    const json& row_b = found->second;
-    if (!force) check_comparable(row_a, row_b);
-    const double va = row_a.at("value").get<double>();
-    const double vb = row_b.at("value").get<double>();
-    std::string units = "-";
-    if (row_a.at("stderr").is_number() && row_b.at("stderr").is_number()) {
-      const double combined = std::hypot(row_a.at("stderr").get<double>(),
-                                         row_b.at("stderr").get<double>());
-      if (combined > 0) units = number((vb - va) / combined);
-    }
-    table.add_row({key.first, key.second, number(va), number(vb),
-                   number(vb - va), units});
-    ++shared;
+                       {"(B - A) / stderr"}});
+  bool shared = false;
+  for (const Row& row : rows_a) {
+    const Row* other = find(rows_b, row);
+    if (other && !force) check_comparable(row, *other);
+    shared = shared || other;
+    table.add_row(table_row(row, &row, other));
   }
-  if (shared == 0) {
+  for (const Row& row : rows_b) {
+    if (!find(rows_a, row)) table.add_row(table_row(row, nullptr, &row));
+  }
+  if (!shared) {
     throw Error(concat(a.string(), " and ", b.string(),
                        " have no task and metric in common"),
                 ExitCode::kBadInput);
   }
-  return concat("A: ", a.string(), "\nB: ", b.string(), "\n\n", table.text());
+  const auto line = [](const char* name, const std::filesystem::path& file,
+                       const std::string& model) {
+    return concat(name, ": ", file.string(),
+                  model.empty() ? "" : concat(" (", model, ")"), "\n");
+  };
+  return concat(line("A", a, model_a), line("B", b, model_b), "\n",
+                table.text());
 }
 
 }  // namespace osdn::eval

@@ -10,7 +10,6 @@ namespace osdn::eval {
 namespace {
 
 constexpr int kResamples = 1000;
-constexpr std::uint64_t kBootstrapSeed = 1234;
 
 struct Totals {
   double log_likelihood = 0;

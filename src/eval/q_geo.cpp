@@ -4,9 +4,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-
-#include "osdn/core/error.h"
+#include <utility>
 
 namespace osdn::eval {
 namespace {
@@ -17,6 +17,23 @@ constexpr double kL2Eps = 1e-6;
 double contraction(double beta, double energy) {
   const double shrink = 1 - beta * energy;
   return shrink * shrink;
+}
+
+// The median comes from a histogram over the leading 12 bits of q's mantissa
+// as a float: bounded memory, whatever the number of tokens.
+constexpr int kDroppedBits = 11;
+constexpr std::size_t kBins = std::size_t{1} << (31 - kDroppedBits);
+
+std::size_t bin_of(double q) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(q));
+  const std::uint32_t rounded =
+      (bits & 0x7FFFFFFFU) + (1U << (kDroppedBits - 1));
+  return std::min<std::size_t>(rounded >> kDroppedBits, kBins - 1);
+}
+
+double value_of(std::size_t bin) {
+  return static_cast<double>(
+      std::bit_cast<float>(static_cast<std::uint32_t>(bin << kDroppedBits)));
 }
 
 double log_of(double q) {
@@ -71,6 +88,7 @@ void QGeoObserver::on_attention(const layers::AttentionTrace& trace) {
             .to(at::kCPU, at::kDouble)
             .contiguous();
   }
+  histogram_.resize(kBins);
   for (std::int64_t head = 0; head < HV; ++head) {
     QGeoSums sums;
     for (std::int64_t t = 0; t < T; ++t) {
@@ -103,7 +121,7 @@ void QGeoObserver::on_attention(const layers::AttentionTrace& trace) {
       sums.strength += b * energy;
       sums.above_one += q > 1 ? 1 : 0;
       sums.clamped += q < kFloor ? 1 : 0;
-      q_.push_back(static_cast<float>(q));
+      ++histogram_[bin_of(q)];
     }
     sums.count = T;
     sums_of(trace.layer, head).add(sums);
@@ -117,14 +135,17 @@ QGeoSums QGeoObserver::total() const {
 }
 
 double QGeoObserver::median_q() const {
-  if (q_.empty()) return 0;
-  std::vector<float> values = q_;
-  const auto middle =
-      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  const float below = *std::max_element(values.begin(), middle);
-  return 0.5 * (static_cast<double>(below) + static_cast<double>(*middle));
+  const std::int64_t count = total().count;
+  if (count == 0) return 0;
+  // The two middle ones, which are one and the same for an odd count.
+  const auto ranked = [&](std::int64_t rank) {
+    std::size_t bin = 0;
+    for (std::int64_t below = histogram_[0]; below <= rank;
+         below += histogram_[++bin]) {
+    }
+    return value_of(bin);
+  };
+  return 0.5 * (ranked((count - 1) / 2) + ranked(count / 2));
 }
 
 }  // namespace osdn::eval

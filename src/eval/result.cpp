@@ -35,6 +35,7 @@ ordered_json conditions(const Result& result) {
           {"protocol", text_or_null(result.protocol)},
           {"model", text_or_null(result.model)},
           {"model_config_hash", text_or_null(result.model_config_hash)},
+          {"weights_hash", text_or_null(result.weights_hash)},
           {"tokenizer", text_or_null(result.tokenizer)},
           {"tokenizer_hash", text_or_null(result.tokenizer_hash)},
           {"data", text_or_null(result.data)},
@@ -48,7 +49,7 @@ ordered_json conditions(const Result& result) {
           {"no_label", result.no_label},
           {"dtype", text_or_null(result.dtype)},
           {"batch_tokens", result.batch_tokens},
-          {"seed", result.seed},
+          {"seed", number_or_null(result.seed)},
           {"limit", number_or_null(result.limit)}};
 }
 
@@ -74,26 +75,30 @@ ordered_json to_json(const Result& result) {
   return object;
 }
 
-// Seven significant digits, as published perplexities have at most.
-std::string format_value(double value) {
-  if (!std::isfinite(value)) {
-    return report::format_fixed(value, 0);
-  }
-  const double size = std::fabs(value);
-  int digits = 5;
-  for (double limit = 10; limit <= 1e5 && size >= limit; limit *= 10) {
-    --digits;
-  }
-  return size >= 1e7 || (size > 0 && size < 1e-4)
-             ? report::format_scientific(value, 5)
-             : report::format_fixed(value, digits);
-}
-
 std::string max_len_text(const Result& result) {
   return result.max_len.has_value() ? concat(*result.max_len) : "none";
 }
 
 }  // namespace
+
+int value_decimals(double value) {
+  int decimals = 5;
+  for (double limit = 10; limit <= 1e5 && std::fabs(value) >= limit;
+       limit *= 10) {
+    --decimals;
+  }
+  return decimals;
+}
+
+std::string format_value(double value) {
+  if (!std::isfinite(value)) {
+    return report::format_fixed(value, 0);
+  }
+  const double size = std::fabs(value);
+  return size >= 1e7 || (size > 0 && size < 1e-4)
+             ? report::format_scientific(value, 5)
+             : report::format_fixed(value, value_decimals(value));
+}
 
 std::string canonical_hash(const json& value) {
   return sha256(value.dump());
@@ -103,8 +108,10 @@ std::string config_hash(const Result& result) {
   // json sorts its keys, ordered_json does not.
   json object = json::parse(conditions(result).dump());
   // Where a file lies does not matter once its content is named.
-  for (const char* name : {"tokenizer", "data"}) {
-    if (!object[concat(name, "_hash")].is_null()) {
+  for (const auto& [name, hash] : {std::pair{"model", "weights_hash"},
+                                   std::pair{"tokenizer", "tokenizer_hash"},
+                                   std::pair{"data", "data_hash"}}) {
+    if (!object[hash].is_null()) {
       object.erase(name);
     }
   }

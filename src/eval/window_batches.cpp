@@ -1,9 +1,11 @@
 #include "osdn/eval/window_batches.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace osdn::eval {
 namespace {
@@ -12,68 +14,67 @@ std::int64_t length(const WindowRequest& request) {
   return static_cast<std::int64_t>(request.input.size());
 }
 
-at::Tensor token_tensor(std::span<const std::int32_t> ids, at::Device device) {
-  at::Tensor tensor =
-      at::empty({static_cast<std::int64_t>(ids.size())}, at::kLong);
-  std::copy(ids.begin(), ids.end(), tensor.data_ptr<std::int64_t>());
-  return tensor.to(device);
-}
-
-at::Tensor label_tensor(std::span<const std::int64_t> labels,
-                        at::Device device) {
-  at::Tensor tensor =
-      at::empty({static_cast<std::int64_t>(labels.size())}, at::kLong);
-  std::copy(labels.begin(), labels.end(), tensor.data_ptr<std::int64_t>());
-  return tensor.to(device);
-}
-
-/// One request that does not fit a batch, in pieces of batch_tokens.
-double score_long(const model::LanguageModel& model,
-                  const WindowRequest& request, std::int64_t batch_tokens) {
-  model::ModelState state;
-  double sum = 0;
-  for (std::int64_t t = 0; t < length(request); t += batch_tokens) {
-    const std::int64_t n = std::min(batch_tokens, length(request) - t);
-    const auto first = static_cast<std::size_t>(t);
-    const auto count = static_cast<std::size_t>(n);
-    const model::Batch batch{
-        token_tensor(std::span(request.input).subspan(first, count),
-                     model.device()),
-        label_tensor(std::span(request.labels).subspan(first, count),
-                     model.device()),
-        ops::Documents::single(n)};
-    sum += model.token_scores(batch, &state).log_prob.sum().item<double>();
-  }
-  return sum;
-}
-
-/// Requests [first, last) as one packed batch.
-void score_packed(const model::LanguageModel& model,
-                  const std::vector<WindowRequest>& requests, std::size_t first,
-                  std::size_t last, std::vector<double>& sums) {
-  std::vector<std::int32_t> input;
-  std::vector<std::int64_t> labels;
+/// Packed rows of several requests, or a piece of one.
+struct Rows {
+  std::vector<std::int64_t> input{};
+  std::vector<std::int64_t> labels{};
   std::vector<std::int64_t> cu_seqlens{0};
-  for (std::size_t i = first; i < last; ++i) {
-    input.insert(input.end(), requests[i].input.begin(),
-                 requests[i].input.end());
-    labels.insert(labels.end(), requests[i].labels.begin(),
-                  requests[i].labels.end());
+
+  void add(const WindowRequest& request, std::int64_t begin, std::int64_t end) {
+    input.insert(input.end(), request.input.begin() + begin,
+                 request.input.begin() + end);
+    labels.insert(labels.end(), request.labels.begin() + begin,
+                  request.labels.begin() + end);
     cu_seqlens.push_back(static_cast<std::int64_t>(input.size()));
   }
-  const model::Batch batch{token_tensor(input, model.device()),
-                           label_tensor(labels, model.device()),
-                           ops::Documents(cu_seqlens)};
-  const at::Tensor log_prob =
-      model.token_scores(batch).log_prob.to(at::kCPU).contiguous();
-  const double* values = log_prob.data_ptr<double>();
-  for (std::size_t i = first; i < last; ++i) {
-    double sum = 0;
-    for (std::int64_t t = cu_seqlens[i - first]; t < cu_seqlens[i - first + 1];
-         ++t) {
-      sum += values[t];
+};
+
+model::Batch batch_of(const Rows& rows, at::Device device) {
+  const auto tensor = [&](const std::vector<std::int64_t>& values) {
+    return at::tensor(at::ArrayRef<std::int64_t>(values), at::kLong).to(device);
+  };
+  return {tensor(rows.input), tensor(rows.labels),
+          ops::Documents(rows.cu_seqlens)};
+}
+
+/// Takes the rows of requests first, first + 1, ...; `state` is carried
+/// between the pieces of one long request and null otherwise.
+using TakeRows = std::function<void(const Rows& rows, std::size_t first,
+                                    model::ModelState* state)>;
+
+void for_each_batch(const std::vector<WindowRequest>& requests,
+                    std::int64_t batch_tokens, const TokensDone& done,
+                    const TakeRows& take) {
+  std::int64_t tokens_done = 0;
+  const auto finish = [&](const Rows& rows, std::size_t first,
+                          model::ModelState* state) {
+    take(rows, first, state);
+    tokens_done += static_cast<std::int64_t>(rows.input.size());
+    done(tokens_done);
+  };
+  for (std::size_t first = 0; first < requests.size();) {
+    const std::int64_t first_length = length(requests[first]);
+    if (first_length > batch_tokens) {
+      model::ModelState state;
+      for (std::int64_t begin = 0; begin < first_length;
+           begin += batch_tokens) {
+        Rows rows;
+        rows.add(requests[first], begin,
+                 std::min(begin + batch_tokens, first_length));
+        finish(rows, first, &state);
+      }
+      ++first;
+      continue;
     }
-    sums[i] = sum;
+    Rows rows;
+    std::size_t last = first;
+    while (last < requests.size() &&
+           rows.cu_seqlens.back() + length(requests[last]) <= batch_tokens) {
+      rows.add(requests[last], 0, length(requests[last]));
+      ++last;
+    }
+    finish(rows, first, nullptr);
+    first = last;
   }
 }
 
@@ -97,29 +98,55 @@ std::vector<WindowRequest> window_requests(
   return requests;
 }
 
-std::vector<double> score_requests(
-    const model::LanguageModel& model,
-    const std::vector<WindowRequest>& requests, std::int64_t batch_tokens,
-    const std::function<void(std::int64_t tokens)>& progress) {
-  std::vector<double> sums(requests.size());
-  std::int64_t done = 0;
-  for (std::size_t first = 0; first < requests.size();) {
-    std::size_t last = first;
-    std::int64_t tokens = 0;
-    while (last < requests.size() &&
-           (last == first || tokens + length(requests[last]) <= batch_tokens)) {
-      tokens += length(requests[last++]);
-    }
-    if (tokens > batch_tokens) {
-      sums[first] = score_long(model, requests[first], batch_tokens);
-    } else {
-      score_packed(model, requests, first, last, sums);
-    }
-    done += tokens;
-    progress(done);
-    first = last;
+std::vector<WindowRequest> block_requests(
+    std::int64_t document, const std::vector<std::int32_t>& tokens,
+    std::int32_t prefix, std::optional<std::int64_t> max_len) {
+  std::vector<std::int32_t> all{prefix};
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  const auto count = static_cast<std::int64_t>(all.size());
+  const std::int64_t block = max_len.value_or(count);
+  std::vector<WindowRequest> requests;
+  for (std::int64_t begin = 0; begin < count; begin += block) {
+    const std::int64_t end = std::min(begin + block, count);
+    WindowRequest request{document, {all.begin() + begin, all.begin() + end}};
+    request.labels.assign(request.input.size(), ops::kNoLabel);
+    requests.push_back(std::move(request));
   }
+  return requests;
+}
+
+std::vector<double> score_requests(const model::LanguageModel& model,
+                                   const std::vector<WindowRequest>& requests,
+                                   std::int64_t batch_tokens,
+                                   const TokensDone& done) {
+  std::vector<double> sums(requests.size());
+  for_each_batch(
+      requests, batch_tokens, done,
+      [&](const Rows& rows, std::size_t first, model::ModelState* state) {
+        const model::Batch batch = batch_of(rows, model.device());
+        const at::Tensor log_prob =
+            model.token_scores(batch, state).log_prob.to(at::kCPU).contiguous();
+        const double* values = log_prob.data_ptr<double>();
+        for (std::int64_t n = 0; n < batch.documents.count(); ++n) {
+          double& sum = sums[first + static_cast<std::size_t>(n)];
+          for (std::int64_t t = batch.documents.begin(n);
+               t < batch.documents.end(n); ++t) {
+            sum += values[t];
+          }
+        }
+      });
   return sums;
+}
+
+void run_requests(const model::LanguageModel& model,
+                  const std::vector<WindowRequest>& requests,
+                  std::int64_t batch_tokens, const TokensDone& done) {
+  const at::NoGradGuard no_grad;
+  for_each_batch(requests, batch_tokens, done,
+                 [&](const Rows& rows, std::size_t, model::ModelState* state) {
+                   const model::Batch batch = batch_of(rows, model.device());
+                   model.hidden(batch.tokens, batch.documents, state);
+                 });
 }
 
 }  // namespace osdn::eval

@@ -63,6 +63,7 @@ TEST(Result, json_has_every_documented_field) {
                                          "protocol",
                                          "model",
                                          "model_config_hash",
+                                         "weights_hash",
                                          "tokenizer",
                                          "tokenizer_hash",
                                          "data",
@@ -134,6 +135,16 @@ TEST(Result, config_hash_follows_what_can_change_the_value) {
   EXPECT_FALSE(changed([](Result& r) { r.detail = "{}"; }));
   EXPECT_FALSE(changed([](Result& r) { r.data = "/elsewhere/test.raw"; }));
   EXPECT_TRUE(changed([](Result& r) { r.data_hash.clear(); }));
+}
+
+TEST(Result, config_hash_names_weights_by_content_where_it_is_known) {
+  Result here = perplexity();
+  here.weights_hash = std::string("aa");
+  Result moved = here;
+  moved.model = std::string("elsewhere");
+  EXPECT_EQ(config_hash(moved), config_hash(here));
+  moved.weights_hash = std::string("bb");
+  EXPECT_NE(config_hash(moved), config_hash(here));
 }
 
 TEST(Result, canonical_hash_sorts_keys_and_has_no_spaces) {

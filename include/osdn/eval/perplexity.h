@@ -16,6 +16,8 @@ struct ScoredDocument {
   std::int64_t tokens = 0;  ///< scored
 };
 
+inline constexpr std::uint64_t kBootstrapSeed = 1234;
+
 struct PerplexityMetric {
   std::string name;
   double value = 0;
@@ -24,7 +26,8 @@ struct PerplexityMetric {
 
 /// word_perplexity, byte_perplexity, bits_per_byte and token_perplexity of the
 /// corpus: exp(-L / count). Standard errors are bootstrapped over documents,
-/// 1,000 resamples, seed 1234. Throws Error when there is nothing to count.
+/// 1,000 resamples from kBootstrapSeed. Throws Error when there is nothing to
+/// count.
 std::vector<PerplexityMetric> perplexities(
     const std::vector<ScoredDocument>& documents);
 

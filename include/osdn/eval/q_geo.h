@@ -39,14 +39,14 @@ class QGeoObserver : public layers::AttentionObserver {
   const std::vector<Head>& heads() const { return heads_; }
   QGeoSums total() const;
   bool preconditioned() const { return preconditioned_; }
-  /// Over all tokens, heads and layers; 0 before any token.
+  /// Over all tokens, heads and layers, within 0.02 %; 0 before any token.
   double median_q() const;
 
  private:
   QGeoSums& sums_of(std::int64_t layer, std::int64_t head);
 
   std::vector<Head> heads_;
-  std::vector<float> q_;  // every q, for the median
+  std::vector<std::int64_t> histogram_;  // of q, see q_geo.cpp
   bool preconditioned_ = false;
 };
 

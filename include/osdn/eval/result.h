@@ -11,7 +11,8 @@
 
 namespace osdn::eval {
 
-/// One metric of one task. Hashes are SHA-256 in hexadecimal; a text that is
+/// One metric of one task. Hashes are SHA-256 in hexadecimal but for the
+/// weights'; a text that is
 /// empty and a number that is absent become null.
 struct Result {
   std::string task{};
@@ -23,6 +24,7 @@ struct Result {
 
   std::string model{};
   std::string model_config_hash{};  ///< of the canonical JSON of the model
+  std::string weights_hash{};       ///< XXH3-64 of the weights file
   std::string tokenizer{};
   std::string tokenizer_hash{};
   std::string data{};
@@ -38,7 +40,7 @@ struct Result {
 
   std::string dtype{};
   std::int64_t batch_tokens = 0;
-  std::uint64_t seed = 0;
+  std::optional<std::uint64_t> seed{};  ///< absent: nothing is drawn
   std::optional<std::int64_t> limit{};
 
   std::string detail{};  ///< a JSON value: per layer, per bucket, ...
@@ -63,6 +65,11 @@ struct EvalReport {
 /// The JSON object of --out ("osdn-eval/1"), indented, with LF at the end.
 /// Throws Error when a detail is not JSON.
 std::string to_json(const EvalReport& report);
+
+/// Six significant digits and no exponent where that is readable.
+std::string format_value(double value);
+/// Decimals of a number of this size in format_value, where it has no exponent.
+int value_decimals(double value);
 
 /// A line on each model with its tokenizer, dtype and max_len, then one aligned
 /// table, a row per (task, metric). Rows of a run with --limit are marked.

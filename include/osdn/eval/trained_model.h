@@ -15,6 +15,7 @@ struct TrainedModel {
   std::filesystem::path folder;  ///< of the checkpoint
   config::Config config;         ///< as the run was configured
   std::string config_hash;       ///< SHA-256 of the model section, canonical
+  std::string weights_hash;      ///< XXH3-64 of the weights file
   model::LanguageModel model;
 };
 

@@ -1,0 +1,43 @@
+#pragma once
+// The texts that an evaluation reads, document by document.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace osdn::eval {
+
+/// What the model reads, and what its perplexities are counted by.
+struct EvalDocument {
+  std::string text;
+  std::int64_t words = 0;
+  std::int64_t bytes = 0;
+};
+
+struct DataOptions {
+  std::vector<std::filesystem::path> inputs{};  ///< files or folders
+  std::string split = "file";           ///< of .txt files, data::set_split
+  std::string field = "text";           ///< of .jsonl files
+  std::optional<std::int64_t> limit{};  ///< first documents only
+};
+
+struct DataSet {
+  std::string name{};  ///< file names without folders
+  std::string hash{};  ///< SHA-256 of the file; of the files' hashes if several
+  std::vector<EvalDocument> documents{};
+  std::int64_t dropped = 0;  ///< documents without a byte
+};
+
+/// .txt and .jsonl files, also .zst, and folders of them. Throws Error:
+/// kUsage without inputs, kBadInput for missing ones and bad text.
+DataSet read_text_documents(const DataOptions& options);
+
+/// WikiText-2: the raw test file, or a .jsonl file with an article a line in
+/// "page"; a folder is searched for wikitext2_test.raw and wikitext.jsonl.
+/// Words and bytes are those before the detokenisation. `split` and `field` do
+/// not apply. Throws Error as above.
+DataSet read_wikitext(const DataOptions& options);
+
+}  // namespace osdn::eval
