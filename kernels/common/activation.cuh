@@ -1,11 +1,24 @@
 #pragma once
-// Sigmoid and SiLU with their derivatives, in fp32: relative error below 1e-6
-// for |x| < 20, the right limits beyond, NaN for NaN.
+// Exponential, sigmoid and SiLU in fp32 on the special-function unit: relative
+// error below 1e-6 for |x| < 20, the right limits beyond, NaN for NaN. The ftz
+// forms take one instruction where the others add a test for denormals.
 
 namespace osdn::kernels {
 
+__device__ __forceinline__ float exponential(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f));
+  return y;
+}
+
+__device__ __forceinline__ float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 __device__ __forceinline__ float sigmoid(float x) {
-  return __fdividef(1.0f, 1.0f + __expf(-x));
+  return reciprocal(1.0f + exponential(-x));
 }
 
 __device__ __forceinline__ float silu(float x) {

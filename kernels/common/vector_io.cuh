@@ -7,7 +7,7 @@ namespace osdn::kernels {
 
 /// N elements that move as one access.
 template <typename T, int N>
-struct alignas(sizeof(T) * N) Pack {
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
   T at[N];
 };
 
@@ -15,7 +15,9 @@ struct alignas(sizeof(T) * N) Pack {
 template <typename T>
 inline constexpr int kPackOf = 16 / static_cast<int>(sizeof(T));
 
-__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(float x) {
+  return x;
+}
 __device__ __forceinline__ float to_float(__nv_bfloat16 x) {
   return __bfloat162float(x);
 }
@@ -35,11 +37,41 @@ __device__ __forceinline__ Pack<T, N> load_pack(const T* from) {
   return *reinterpret_cast<const Pack<T, N>*>(from);
 }
 
+/// bf16 goes in pairs: a shift and a mask, or one conversion, for two elements.
+template <typename T, int N>
+inline constexpr bool kInPairs = sizeof(T) == 2 && N % 2 == 0;
+
+/// Element i of a pack, i known at compile time after unrolling.
+template <typename T, int N>
+__device__ __forceinline__ float value_at(const Pack<T, N>& pack, int i) {
+  if constexpr (kInPairs<T, N>) {
+    const unsigned word = reinterpret_cast<const unsigned*>(&pack)[i / 2];
+    return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
+  } else {
+    return to_float(pack.at[i]);
+  }
+}
+
 template <int N, typename T>
-__device__ __forceinline__ void unpack(const Pack<T, N>& pack,
-                                       float (&to)[N]) {
+__device__ __forceinline__ void unpack(const Pack<T, N>& pack, float (&to)[N]) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) to[i] = to_float(pack.at[i]);
+  for (int i = 0; i < N; ++i) to[i] = value_at(pack, i);
+}
+
+template <typename T, int N>
+__device__ __forceinline__ Pack<T, N> pack_floats(const float (&from)[N]) {
+  Pack<T, N> pack;
+  if constexpr (kInPairs<T, N>) {
+    auto* pairs = reinterpret_cast<__nv_bfloat162*>(&pack);
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      pairs[i] = __floats2bfloat162_rn(from[2 * i], from[2 * i + 1]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) pack.at[i] = from_float<T>(from[i]);
+  }
+  return pack;
 }
 
 /// Makes the compiler take the pack as new, so that it keeps the packed words
@@ -62,10 +94,7 @@ __device__ __forceinline__ void load_floats(const T* from, float (&to)[N]) {
 
 template <int N, typename T>
 __device__ __forceinline__ void store_floats(T* to, const float (&from)[N]) {
-  Pack<T, N> pack;
-#pragma unroll
-  for (int i = 0; i < N; ++i) pack.at[i] = from_float<T>(from[i]);
-  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+  *reinterpret_cast<Pack<T, N>*>(to) = pack_floats<T, N>(from);
 }
 
 }  // namespace osdn::kernels

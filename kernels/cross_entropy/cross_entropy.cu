@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "kernels/common/activation.cuh"
 #include "kernels/common/launch_check.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/vector_io.cuh"
@@ -23,8 +24,8 @@ struct Mass {
 /// -inf peaks stand for nothing yet: their factor must not be inf - inf.
 __device__ __forceinline__ Mass join(Mass a, Mass b) {
   const float peak = a.peak > b.peak ? a.peak : b.peak;
-  const float of_a = a.peak == peak ? 1.0f : __expf(a.peak - peak);
-  const float of_b = b.peak == peak ? 1.0f : __expf(b.peak - peak);
+  const float of_a = a.peak == peak ? 1.0f : exponential(a.peak - peak);
+  const float of_b = b.peak == peak ? 1.0f : exponential(b.peak - peak);
   return {peak, fmaf(a.sum, of_a, b.sum * of_b)};
 }
 
@@ -54,13 +55,13 @@ __device__ __forceinline__ Mass add_values(Mass mass, const float (&x)[N]) {
 #pragma unroll
   for (int j = 1; j < N; ++j) peak = fmaxf(peak, x[j]);
   if (peak > mass.peak) {
-    mass.sum *= __expf(mass.peak - peak);
+    mass.sum *= exponential(mass.peak - peak);
     mass.peak = peak;
   }
 #pragma unroll
   for (int j = 0; j < N; ++j) {
     // With only -inf or NaN so far there is no peak to subtract.
-    mass.sum += __expf(x[j] - (mass.peak == -INFINITY ? 0.0f : mass.peak));
+    mass.sum += exponential(x[j] - (mass.peak == -INFINITY ? 0.0f : mass.peak));
   }
   return mass;
 }
@@ -71,7 +72,7 @@ __device__ __forceinline__ void to_gradient(float (&x)[N], std::int64_t first,
                                             float scale, bool valid) {
 #pragma unroll
   for (int j = 0; j < N; ++j) {
-    float p = __expf(x[j] - log_sum);
+    float p = exponential(x[j] - log_sum);
     if (first + j == label) p -= 1.0f;
     x[j] = valid ? p * scale : 0.0f;
   }

@@ -77,11 +77,11 @@ __global__ void __launch_bounds__(kThreads)
         load_floats<kPackSize>(p.weight + Layout::first(i), weight);
 #pragma unroll
         for (int j = 0; j < kPackSize; ++j) {
-          const float value = to_float(o[r][i].at[j]);
-          const float grad = to_float(grad_y[r][i].at[j]);
+          const float value = value_at(o[r][i], j);
+          const float grad = value_at(grad_y[r][i], j);
           Activated act{1.0f, 0.0f};
           if (gated) {
-            act = activate(shape.activation, to_float(gate[r][i].at[j]));
+            act = activate(shape.activation, value_at(gate[r][i], j));
           }
           squares = fmaf(value, value, squares);
           grad_n[i][j] = grad * weight[j] * act.value;
@@ -103,16 +103,16 @@ __global__ void __launch_bounds__(kThreads)
         load_floats<kPackSize>(p.weight + Layout::first(i), weight);
 #pragma unroll
         for (int j = 0; j < kPackSize; ++j) {
-          const float value = to_float(o[r][i].at[j]);
+          const float value = value_at(o[r][i], j);
           const float n = value * rstd;
           Activated act{1.0f, 0.0f};
           if (gated) {
-            act = activate(shape.activation, to_float(gate[r][i].at[j]));
+            act = activate(shape.activation, value_at(gate[r][i], j));
           }
           grad_o[j] = rstd * fmaf(-value, pull, grad_n[i][j]);
           grad_gate[j] = n * slope[i][j];
-          grad_weight[i][j] = fmaf(to_float(grad_y[r][i].at[j]) * act.value, n,
-                                   grad_weight[i][j]);
+          grad_weight[i][j] =
+              fmaf(value_at(grad_y[r][i], j) * act.value, n, grad_weight[i][j]);
         }
         store_floats(static_cast<T*>(p.grad_o) + row * width + Layout::first(i),
                      grad_o);

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads)
         if (row >= rows || Layout::first(i) >= width) continue;
 #pragma unroll
         for (int j = 0; j < kPackSize; ++j) {
-          const float value = to_float(o[r][i].at[j]);
+          const float value = value_at(o[r][i], j);
           squares = fmaf(value, value, squares);
         }
       }
@@ -67,10 +67,9 @@ __global__ void __launch_bounds__(kThreads)
         load_floats<kPackSize>(p.weight + Layout::first(i), weight);
 #pragma unroll
         for (int j = 0; j < kPackSize; ++j) {
-          out[j] = to_float(o[r][i].at[j]) * rstd * weight[j];
+          out[j] = value_at(o[r][i], j) * rstd * weight[j];
           if (gated) {
-            out[j] *=
-                activate(shape.activation, to_float(gate[r][i].at[j])).value;
+            out[j] *= activate(shape.activation, value_at(gate[r][i], j)).value;
           }
         }
         store_floats(static_cast<T*>(p.y) + row * width + Layout::first(i),

@@ -25,7 +25,8 @@ std::int64_t blocks_of(std::int64_t rows, std::int64_t block_rows) {
 }
 
 template <typename T, int PackSize, int RowWarps>
-__global__ void __launch_bounds__(kBlockWarps<RowWarps> * 32, RowWarps == 1 ? 2 : 1)
+__global__ void __launch_bounds__(kBlockWarps<RowWarps> * 32,
+                                  RowWarps == 1 ? 2 : 1)
     rms_norm_bwd_kernel(const RmsNormBwdParams p, float* partial) {
   constexpr bool kSharedBlock = RowWarps == 1;
   __shared__ float scratch[RowWarps];
@@ -64,9 +65,9 @@ __global__ void __launch_bounds__(kBlockWarps<RowWarps> * 32, RowWarps == 1 ? 2 
       load_floats<PackSize>(p.weight + place.first(i), weight);
 #pragma unroll
       for (int j = 0; j < PackSize; ++j) {
-        const float value = to_float(x[i].at[j]);
+        const float value = value_at(x[i], j);
         squares = fmaf(value, value, squares);
-        along = fmaf(to_float(grad_y[i].at[j]) * weight[j], value, along);
+        along = fmaf(value_at(grad_y[i], j) * weight[j], value, along);
       }
     }
     squares = row_sum<RowWarps>(squares, scratch);
@@ -86,10 +87,10 @@ __global__ void __launch_bounds__(kBlockWarps<RowWarps> * 32, RowWarps == 1 ? 2 
       load_floats<PackSize>(p.weight + place.first(i), weight);
 #pragma unroll
       for (int j = 0; j < PackSize; ++j) {
-        const float value = to_float(x[i].at[j]);
-        const float grad = to_float(grad_y[i].at[j]);
+        const float value = value_at(x[i], j);
+        const float grad = value_at(grad_y[i], j);
         out[j] = rstd * fmaf(grad, weight[j], -value * pull);
-        if (p.grad_sum != nullptr) out[j] += to_float(grad_sum[i].at[j]);
+        if (p.grad_sum != nullptr) out[j] += value_at(grad_sum[i], j);
         grad_weight[i][j] = fmaf(grad, value * rstd, grad_weight[i][j]);
       }
       store_floats(static_cast<T*>(p.grad_x) + at + place.first(i), out);

@@ -40,11 +40,12 @@ __global__ void __launch_bounds__(kBlockWarps<RowWarps> * 32)
 #pragma unroll
     for (int i = 0; i < Place::kPacks; ++i) {
       if (!place.has(i)) continue;
+      float total[PackSize];
 #pragma unroll
       for (int j = 0; j < PackSize; ++j) {
-        packs[i].at[j] =
-            from_float<T>(to_float(packs[i].at[j]) + to_float(others[i].at[j]));
+        total[j] = value_at(packs[i], j) + value_at(others[i], j);
       }
+      packs[i] = pack_floats<T, PackSize>(total);
       *reinterpret_cast<Pack<T, PackSize>*>(sum + place.first(i)) = packs[i];
     }
   }
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(kBlockWarps<RowWarps> * 32)
     if (!place.has(i)) continue;
 #pragma unroll
     for (int j = 0; j < PackSize; ++j) {
-      const float value = to_float(packs[i].at[j]);
+      const float value = value_at(packs[i], j);
       squares = fmaf(value, value, squares);
     }
   }
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(kBlockWarps<RowWarps> * 32)
     load_floats<PackSize>(p.weight + place.first(i), weight);
 #pragma unroll
     for (int j = 0; j < PackSize; ++j) {
-      out[j] = to_float(packs[i].at[j]) * rstd * weight[j];
+      out[j] = value_at(packs[i], j) * rstd * weight[j];
     }
     store_floats(y + place.first(i), out);
   }

@@ -1,7 +1,7 @@
-// Backward of the preconditioner: one warp per (document, value head), last
+// Backward of the preconditioner: 16 lanes per (document, value head), last
 // token first, in blocks of 16. A block re-derives its d from the checkpoint
 // and the saved s, without a reduction; then the chain runs backward with one
-// sum over the warp a token:
+// sum over the lanes a token:
 //
 //   lam  <- lam where the clip passed, else 0;   B = <lam, k2>
 //   dk2   = a lam + ds d + dn,  ds = -eta beta^2 B / n,  dn = -a B / n * n'
@@ -25,13 +25,13 @@ using namespace precond;
 constexpr int kHalf = kBlock / 2;
 
 template <typename T, int Width>
-struct WarpShared {
+struct ChainShared {
   TokenScalars token[kBlock];
-  float2 sums[kBlock];   ///< <lam, d> and <kh, dkh>
   float2 slope[kBlock];  ///< a and what the norm adds: n' / n
-  alignas(16) float d[kBlock][32 * Width];  ///< then the key's gradient
-  alignas(16) T k[2][kBlock][32 * Width];
-  alignas(16) T grad[2][kBlock][32 * Width];
+  float2 sums[kBlock];   ///< <lam, d> and <k, w>, see below
+  alignas(16) float d[kBlock][kLanes * Width];  ///< then the key's gradient
+  alignas(16) T k[2][kBlock][kLanes * Width];
+  alignas(16) T grad[2][kBlock][kLanes * Width];
 };
 
 /// Where the gradient of the key goes: rounded at once, or one fp32 row per
@@ -43,25 +43,25 @@ struct KeyGradient {
 };
 
 template <typename T, int Width, bool Packed>
-__global__ void __launch_bounds__(kMaxWarpsBwd * 32, 1)
+__global__ void __launch_bounds__(kMaxWarps * 32, 1)
     preconditioner_bwd_kernel(const PreconditionerBwdParams p,
                               std::int64_t row_stride, float* d0_partial,
                               const KeyGradient out) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int warp = static_cast<int>(threadIdx.x / 32);
-  auto& shared = reinterpret_cast<WarpShared<T, Width>*>(shared_bytes)[warp];
+  const int lane = static_cast<int>(threadIdx.x % kLanes);
+  const int group = static_cast<int>(threadIdx.x / kLanes);
+  auto& shared = reinterpret_cast<ChainShared<T, Width>*>(shared_bytes)[group];
   const PreconditionerShape& shape = p.shape;
-  const std::int64_t index =
-      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + warp;
-  if (index >= shape.documents * shape.value_heads) return;
-  const Chain chain = chain_at(index, shape, p.cu_seqlens);
+  const Chain chain = chain_at(
+      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / kLanes) + group,
+      shape, p.cu_seqlens);
+  const std::int64_t length = warp_length(chain);
+  if (length < 0) return;
   const int key_width = static_cast<int>(shape.key_width);
   const int channel = lane * Width;
   const std::int64_t heads = shape.value_heads;
-  const std::int64_t group = heads / shape.key_heads;
   const T* k = static_cast<const T*>(p.k) + chain.begin * row_stride +
-               chain.value_head / group * key_width;
+               chain.value_head / (heads / shape.key_heads) * key_width;
   const std::int64_t out_row = heads * key_width;
   const std::int64_t out_at =
       chain.begin * out_row + chain.value_head * key_width;
@@ -72,29 +72,35 @@ __global__ void __launch_bounds__(kMaxWarpsBwd * 32, 1)
   const float lo = shape.box_lo, hi = shape.box_hi;
 
   float lam[Width] = {};
-  if (p.grad_d_T != nullptr && !p.detach) {
-    load_channels<Width, Packed>(p.grad_d_T + d_at, channel, key_width, lam);
-  }
+  const auto load_final = [&] {
+    if (p.grad_d_T != nullptr && !p.detach && chain.length >= 0) {
+      load_channels<Width, Packed>(p.grad_d_T + d_at, channel, key_width, lam);
+    }
+  };
+  load_final();
 
   // What a block needs, on its way while the block after it is worked on.
   float beta_next = 0.0f, r_next = 1.0f, s_next = 0.0f, d_next[Width];
-  const auto fetch = [&](std::int64_t first, int rows, int buffer) {
+  const auto fetch = [&](std::int64_t first, int buffer) {
+    const int rows = first < 0 ? 0 : block_rows(chain, first);
+    stage_rows<T, Width, Packed>(&shared.k[buffer][0][channel],
+                                 k + first * row_stride, row_stride, rows,
+                                 channel, key_width);
+    stage_rows<T, Width, Packed>(&shared.grad[buffer][0][channel],
+                                 grad + first * out_row, out_row, rows, channel,
+                                 key_width);
+    beta_next = s_next = 0.0f;
+    r_next = 1.0f;
+    if (lane < rows) {
+      const std::int64_t at = token_at + (first + lane) * heads;
+      if (shape.beta_aware) beta_next = p.beta[at];
+      if (p.r != nullptr) r_next = p.r[at];
+      s_next = p.s[at];
+    }
+    // A block that the chain does not have leaves lam as it is: d on the box.
+#pragma unroll
+    for (int i = 0; i < Width; ++i) d_next[i] = lo;
     if (rows > 0) {
-      stage_rows<T, Width, Packed>(&shared.k[buffer][0][channel],
-                                   k + first * row_stride, row_stride, rows,
-                                   channel, key_width);
-      stage_rows<T, Width, Packed>(&shared.grad[buffer][0][channel],
-                                   grad + first * out_row, out_row, rows,
-                                   channel, key_width);
-      beta_next = 0.0f;
-      r_next = 1.0f;
-      s_next = 0.0f;
-      if (lane / 2 < rows) {
-        const std::int64_t at = token_at + (first + lane / 2) * heads;
-        if (shape.beta_aware) beta_next = p.beta[at];
-        if (p.r != nullptr) r_next = p.r[at];
-        s_next = p.s[at];
-      }
       load_channels<Width, Packed>(
           p.d_checkpoint + ((checkpoint_row(chain) + first / kBlock) * heads +
                             chain.value_head) *
@@ -104,45 +110,33 @@ __global__ void __launch_bounds__(kMaxWarpsBwd * 32, 1)
     copy_commit();
   };
 
-  const std::int64_t last = (chain.length - 1) / kBlock * kBlock;
-  if (chain.length > 0) {
-    fetch(last, static_cast<int>(chain.length - last),
-          static_cast<int>(last / kBlock % 2));
-  }
-  for (std::int64_t first = last; chain.length > 0 && first >= 0;
-       first -= kBlock) {
-    const int buffer = static_cast<int>(first / kBlock % 2);
-    const int rows =
-        first == last ? static_cast<int>(chain.length - last) : kBlock;
+  const std::int64_t last = (length + kBlock - 1) / kBlock * kBlock - kBlock;
+  fetch(last, static_cast<int>(last / kBlock & 1));
+  for (std::int64_t first = last; first >= 0; first -= kBlock) {
+    const int buffer = static_cast<int>(first / kBlock & 1);
+    const int rows = block_rows(chain, first);
     copy_wait_all();
     const float beta = beta_next, r = r_next, s = s_next;
     float d[Width];
 #pragma unroll
     for (int i = 0; i < Width; ++i) d[i] = d_next[i];
-    fetch(first - kBlock, first > 0 ? kBlock : 0, buffer ^ 1);
+    fetch(first - kBlock, buffer ^ 1);
 
-    float sums[kBlock];
+    float squares[kBlock];
 #pragma unroll
     for (int row = 0; row < kBlock; ++row) {
       float key[Width];
       load_floats<Width>(&shared.k[buffer][row][channel], key);
-      sums[row] = 0.0f;
-#pragma unroll
-      for (int i = 0; i < Width; ++i) {
-        sums[row] = __fmaf_rn(key[i], key[i], sums[row]);
-      }
+      squares[row] = lane_dot(key, key);
     }
-    const float sum_squares = block_token_sums(sums, lane);
-    float inverse_n = 0.0f;
+    const float sum_squares = block_token_sums(squares, lane);
+    float inverse_n = 0.0f, energy_slope = 0.0f;
     __syncwarp();
-    if (lane % 2 == 0) {
-      float energy_slope = 0.0f;
-      const TokenScalars token =
-          token_scalars(shape, sum_squares, beta, r, &inverse_n, &energy_slope);
-      shared.token[lane / 2] = token;
-      shared.slope[lane / 2] =
-          make_float2(step_size(token.rate, token.rate_beta, s), energy_slope);
-    }
+    const TokenScalars mine =
+        token_scalars(shape, sum_squares, beta, r, &inverse_n, &energy_slope);
+    shared.token[lane] = mine;
+    shared.slope[lane] =
+        make_float2(step_size(mine.rate, mine.rate_beta, s), energy_slope);
     __syncwarp();
 
 #pragma unroll 8
@@ -159,8 +153,9 @@ __global__ void __launch_bounds__(kMaxWarpsBwd * 32, 1)
       }
     }
 
-    // Down the chain. What it does not wait for, the sums for dr (x) and for
-    // the norm's backward (y), is summed over the warp 8 tokens at a time.
+    // Down the chain. With w = k 2 dk2, the key's gradient is grad_kt d +
+    // k_scale^2 (w - k_scale^2 <k, w> k). What the chain does not wait for,
+    // <lam, d> and <k, w>, is summed over the lanes 8 tokens at a time.
     float pull_kept = 0.0f;
 #pragma unroll 1
     for (int half = kBlock - kHalf; half >= 0; half -= kHalf) {
@@ -168,65 +163,58 @@ __global__ void __launch_bounds__(kMaxWarpsBwd * 32, 1)
 #pragma unroll
       for (int i = kHalf - 1; i >= 0; --i) {
         const int row = half + i;
-        float retained = 0.0f, along_key = 0.0f;
         const TokenScalars token = shared.token[row];
         const float2 slope = shared.slope[row];
-        float key[Width], before[Width], grad_kt[Width];
+        float key[Width], before[Width], grad_kt[Width], k_sq[Width];
+        float w[Width], grad_key[Width], carried[Width];
         load_floats<Width>(&shared.k[buffer][row][channel], key);
         load_floats<Width>(&shared.grad[buffer][row][channel], grad_kt);
         load_floats<Width>(&shared.d[row][channel], before);
-        float k_sq[Width], part = 0.0f;
 #pragma unroll
         for (int c = 0; c < Width; ++c) {
           k_sq[c] = squared(key[c], token.k_scale);
           const float unclipped = stepped(before[c], token.r, slope.x, k_sq[c]);
           lam[c] = unclipped >= lo && unclipped <= hi ? lam[c] : 0.0f;
-          part = fmaf(lam[c], k_sq[c], part);
-          retained = fmaf(lam[c], before[c], retained);
+          carried[c] = fmaf(grad_kt[c], key[c], token.r * lam[c]);
         }
-        const float pull = lane_sum(part);
+        const float pull = lane_sum<kLanes>(lane_dot(lam, k_sq));
         const float ds = -token.rate_beta * pull;
         const float dn = -slope.x * pull * slope.y;
-        float grad_key[Width];
+        const float rk2 = token.k_scale * token.k_scale;
+        lane_parts[i] = lane_dot(lam, before);
 #pragma unroll
         for (int c = 0; c < Width; ++c) {
-          const float kh = key[c] * token.k_scale;
           const float dk_sq = fmaf(slope.x, lam[c], fmaf(ds, before[c], dn));
-          const float dkh = 2.0f * kh * dk_sq;
-          along_key = fmaf(kh, dkh, along_key);
-          grad_key[c] = fmaf(grad_kt[c], before[c], token.k_scale * dkh);
-          const float carried = fmaf(ds, k_sq[c], token.r * lam[c]);
-          lam[c] = p.detach ? 0.0f : fmaf(grad_kt[c], key[c], carried);
+          w[c] = 2.0f * key[c] * dk_sq;
+          grad_key[c] = fmaf(rk2, w[c], grad_kt[c] * before[c]);
+          lam[c] = p.detach ? 0.0f : fmaf(ds, k_sq[c], carried[c]);
         }
+        lane_parts[kHalf + i] = lane_dot(key, w);
         store_floats<Width>(&shared.d[row][channel], grad_key);
-        if (lane / 2 == row) pull_kept = pull;
-        lane_parts[i] = retained;
-        lane_parts[kHalf + i] = along_key;
+        pull_kept = lane == row ? pull : pull_kept;
       }
       const float sum = block_token_sums(lane_parts, lane);
-      if (lane % 2 == 0) {
-        float2& sums_of = shared.sums[half + lane / 2 % kHalf];
-        (lane / 2 < kHalf ? sums_of.x : sums_of.y) = sum;
-      }
+      float2& sums_of = shared.sums[half + lane % kHalf];
+      (lane < kHalf ? sums_of.x : sums_of.y) = sum;
     }
     __syncwarp();
-    const std::int64_t at = token_at + (first + lane / 2) * heads;
-    const bool writes = lane % 2 == 0 && lane / 2 < rows;
-    if (p.grad_beta != nullptr && writes) {
-      p.grad_beta[at] = shape.beta_aware ? pull_kept * shape.eta * inverse_n *
-                                               fmaf(-2.0f * beta, s, 1.0f)
-                                         : 0.0f;
+    const std::int64_t at = token_at + (first + lane) * heads;
+    if (lane < rows) {
+      if (p.grad_beta != nullptr) {
+        p.grad_beta[at] = shape.beta_aware ? pull_kept * shape.eta * inverse_n *
+                                                 fmaf(-2.0f * beta, s, 1.0f)
+                                           : 0.0f;
+      }
+      if (p.r != nullptr) p.grad_r[at] = shared.sums[lane].x;
     }
-    if (p.r != nullptr && writes) p.grad_r[at] = shared.sums[lane / 2].x;
 #pragma unroll 4
-    for (int row = 0; row < kBlock; ++row) {
-      if (row >= rows) continue;
-      const float along = shape.l2_norm ? shared.sums[row].y : 0.0f;
-      const float k_scale = shared.token[row].k_scale;
+    for (int row = 0; row < rows; ++row) {
+      const float rk2 = shared.token[row].k_scale * shared.token[row].k_scale;
+      const float scale =
+          shape.l2_norm ? -rk2 * rk2 * shared.sums[row].y : 0.0f;
       float key[Width], grad_key[Width];
       load_floats<Width>(&shared.k[buffer][row][channel], key);
       load_floats<Width>(&shared.d[row][channel], grad_key);
-      const float scale = -k_scale * k_scale * along;
 #pragma unroll
       for (int i = 0; i < Width; ++i) {
         grad_key[i] = fmaf(scale, key[i], grad_key[i]);
@@ -248,6 +236,9 @@ __global__ void __launch_bounds__(kMaxWarpsBwd * 32, 1)
       }
     }
   }
+  copy_wait_all();
+  if (chain.length < 0) return;
+  if (chain.length == 0) load_final();
   store_channels<Width, Packed>(d0_partial + d_at, channel, key_width, lam);
 }
 
@@ -311,16 +302,17 @@ void launch(const PreconditionerBwdParams& p, Stream stream) {
   with_lane_width(shape.key_width, packs_fit, [&](auto width, auto packed) {
     constexpr int kWidth = decltype(width)::value;
     constexpr bool kPacked = decltype(packed)::value;
-    const std::int64_t per_warp = sizeof(WarpShared<T, kWidth>);
-    const int warps = warps_per_block(per_warp, kMaxWarpsBwd);
+    const std::int64_t per_warp = kWarpChains * sizeof(ChainShared<T, kWidth>);
+    const int warps = warps_per_block(per_warp);
     const int bytes = static_cast<int>(warps * per_warp);
     auto* kernel = preconditioner_bwd_kernel<T, kWidth, kPacked>;
     check_cuda(cudaFuncSetAttribute(
                    kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                "preconditioner_bwd: shared memory");
-    kernel<<<grid_size(shape.documents * shape.value_heads, warps), warps * 32,
-             static_cast<std::size_t>(bytes), stream>>>(p, stride, d0_partial,
-                                                        out);
+    kernel<<<grid_size(shape.documents * shape.value_heads,
+                       warps * kWarpChains),
+             warps * 32, static_cast<std::size_t>(bytes), stream>>>(
+        p, stride, d0_partial, out);
     check_launch("preconditioner_bwd");
   });
   if (out.per_value_head != nullptr && shape.tokens > 0) {

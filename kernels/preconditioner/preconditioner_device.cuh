@@ -3,9 +3,10 @@
 // bit: norms, step sizes and the step of d. All arithmetic that decides a clip
 // mask uses explicit roundings, so contraction cannot move a mask.
 //
-// A lane owns Width consecutive channels. A block is 16 tokens; its rows lie
-// in shared memory, each lane writes and reads its own channels only, so the
-// rows need no barrier.
+// A chain has 16 lanes, so a warp walks two; a lane owns Width consecutive
+// channels. A block is 16 tokens, one lane's share of what is prepared per
+// token. Its rows lie in shared memory; each lane writes and reads its own
+// channels only, so the rows need no barrier.
 
 #include <cstdint>
 
@@ -16,14 +17,16 @@
 namespace osdn::kernels::precond {
 
 inline constexpr int kBlock = static_cast<int>(kPreconditionerInterval);
-/// Few CTAs, so that other kernels keep most multiprocessors: three warps a
-/// scheduler forward; backward two, for the registers' sake.
-inline constexpr int kMaxWarpsFwd = 12;
-inline constexpr int kMaxWarpsBwd = 8;
+inline constexpr int kLanes = 16;      ///< of a chain
+inline constexpr int kWarpChains = 2;  ///< 32 / kLanes
+/// One warp a scheduler: with more, the chains wait for issue slots. 128
+/// chains then take 16 multiprocessors and leave the others to other work.
+inline constexpr int kMaxWarps = 4;
 /// What one CTA of sm_90 can be given, less room for the system.
 inline constexpr std::int64_t kSharedBudget = 224 * 1024;
 
-/// One (document, value head).
+/// One (document, value head). The other half of a last warp may have none:
+/// then length is -1.
 struct Chain {
   std::int64_t document, value_head, begin, length;
 };
@@ -31,12 +34,27 @@ struct Chain {
 __device__ __forceinline__ Chain chain_at(std::int64_t index,
                                           const PreconditionerShape& shape,
                                           const std::int64_t* cu_seqlens) {
+  if (index >= shape.documents * shape.value_heads) return {0, 0, 0, -1};
   Chain chain;
   chain.document = index / shape.value_heads;
   chain.value_head = index % shape.value_heads;
   chain.begin = cu_seqlens[chain.document];
   chain.length = cu_seqlens[chain.document + 1] - chain.begin;
   return chain;
+}
+
+/// Tokens that the longer of a warp's two chains has.
+__device__ __forceinline__ std::int64_t warp_length(const Chain& chain) {
+  const auto length = static_cast<long long>(chain.length);
+  const long long other = __shfl_xor_sync(kFullWarp, length, kLanes);
+  return length > other ? length : other;
+}
+
+/// Rows of a block that a chain has.
+__device__ __forceinline__ int block_rows(const Chain& chain,
+                                          std::int64_t first) {
+  const std::int64_t left = chain.length - first;
+  return static_cast<int>(left < 0 ? 0 : left < kBlock ? left : kBlock);
 }
 
 /// First row of a document in d_checkpoint: the floor leaves each document
@@ -62,8 +80,8 @@ __device__ __forceinline__ void copy_wait_all() {
 }
 
 /// Starts the copy of a block's rows of this lane's channels into `slots` (row
-/// stride 32 * Width elements). Channels past key_width and rows past `rows`
-/// become zero: a row of zeros is a step that changes nothing, since its
+/// stride kLanes * Width elements). Channels past key_width and rows past
+/// `rows` become zero: a row of zeros is a step that changes nothing, since its
 /// update is zero and d lies inside the box after any earlier row.
 template <typename T, int Width, bool Packed>
 __device__ __forceinline__ void stage_rows(T* slots, const T* from,
@@ -73,7 +91,7 @@ __device__ __forceinline__ void stage_rows(T* slots, const T* from,
   constexpr int kPiece = kBytes < 16 ? kBytes : 16;
 #pragma unroll 4
   for (int row = 0; row < kBlock; ++row) {
-    T* to = slots + row * 32 * Width;
+    T* to = slots + row * kLanes * Width;
     if constexpr (Packed) {
       const bool valid = row < rows && channel < key_width;
       const T* source = valid ? from + row * row_stride + channel : from;
@@ -132,22 +150,38 @@ __device__ __forceinline__ void store_channels(T* row, int channel,
 template <int Tokens>
 __device__ __forceinline__ void halve_tokens(float (&x)[kBlock], int lane) {
   constexpr int kKept = Tokens / 2;
-  const bool upper = (lane & Tokens) != 0;
+  const bool upper = (lane & kKept) != 0;
 #pragma unroll
   for (int i = 0; i < kKept; ++i) {
     const float keep = upper ? x[i + kKept] : x[i];
     const float give = upper ? x[i] : x[i + kKept];
-    x[i] = __fadd_rn(keep, __shfl_xor_sync(kFullWarp, give, Tokens));
+    x[i] = __fadd_rn(keep, __shfl_xor_sync(kFullWarp, give, kKept));
   }
   if constexpr (kKept > 1) halve_tokens<kKept>(x, lane);
 }
 
-/// Sums 16 values over the warp, one value a token; lane l gets the sum of
-/// token l / 2. The tree is the same for every token. 16 shuffles, not 80.
+/// Sums 16 values over a chain's lanes, one value a token; lane l of the chain
+/// gets the sum of token l. The tree is the same for every token. 15 shuffles
+/// where 16 sums on their own would take 64.
 __device__ __forceinline__ float block_token_sums(float (&x)[kBlock],
                                                   int lane) {
   halve_tokens<kBlock>(x, lane);
-  return __fadd_rn(x[0], __shfl_xor_sync(kFullWarp, x[0], 1));
+  return x[0];
+}
+
+/// sum_i x_i y_i over a lane's channels, in a short tree.
+template <int Width>
+__device__ __forceinline__ float lane_dot(const float (&x)[Width],
+                                          const float (&y)[Width]) {
+  constexpr int kStrands = Width < 4 ? Width : 4;
+  float strand[kStrands];
+#pragma unroll
+  for (int i = 0; i < kStrands; ++i) strand[i] = x[i] * y[i];
+#pragma unroll
+  for (int i = kStrands; i < Width; ++i) {
+    strand[i % kStrands] = fmaf(x[i], y[i], strand[i % kStrands]);
+  }
+  return (strand[0] + strand[1]) + (strand[2] + strand[3]);
 }
 
 /// What one token's step needs besides its key; equal in all lanes.
@@ -239,35 +273,38 @@ inline std::int64_t k_row_stride(const PreconditionerShape& shape) {
                                  : shape.key_heads * shape.key_width;
 }
 
+inline int lane_width(std::int64_t key_width) {
+  return key_width <= 64 ? 4 : key_width <= 128 ? 8 : 16;
+}
+
 /// Calls run(integral_constant<Width>, bool_constant<Packed>) with the
 /// narrowest lane that holds K; rows that cannot be read in packs use the
 /// widest, element by element.
 template <typename Run>
 void with_lane_width(std::int64_t key_width, bool packs_fit, Run&& run) {
-  const int width = key_width <= 64 ? 2 : key_width <= 128 ? 4 : 8;
+  const int width = lane_width(key_width);
   if (!packs_fit || key_width % width != 0) {
-    run(std::integral_constant<int, 8>{}, std::false_type{});
-  } else if (width == 2) {
-    run(std::integral_constant<int, 2>{}, std::true_type{});
+    run(std::integral_constant<int, 16>{}, std::false_type{});
   } else if (width == 4) {
     run(std::integral_constant<int, 4>{}, std::true_type{});
-  } else {
+  } else if (width == 8) {
     run(std::integral_constant<int, 8>{}, std::true_type{});
+  } else {
+    run(std::integral_constant<int, 16>{}, std::true_type{});
   }
 }
 
 /// Bytes of a lane's pack that pointers and strides must be multiples of.
 inline std::uintptr_t lane_pack_bytes(std::int64_t key_width,
                                       std::int64_t element_bytes) {
-  const std::int64_t width = key_width <= 64 ? 2 : key_width <= 128 ? 4 : 8;
-  const std::int64_t bytes = width * element_bytes;
+  const std::int64_t bytes = lane_width(key_width) * element_bytes;
   return static_cast<std::uintptr_t>(bytes < 16 ? bytes : 16);
 }
 
 /// Warps that fit a CTA when each needs `per_warp` bytes of shared memory.
-inline int warps_per_block(std::int64_t per_warp, int limit) {
+inline int warps_per_block(std::int64_t per_warp) {
   const std::int64_t fit = kSharedBudget / per_warp;
-  return static_cast<int>(fit < limit ? fit : limit);
+  return static_cast<int>(fit < kMaxWarps ? fit : kMaxWarps);
 }
 
 }  // namespace osdn::kernels::precond

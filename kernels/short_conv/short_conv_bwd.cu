@@ -13,7 +13,6 @@ namespace {
 
 using namespace conv;
 
-constexpr int kAhead = 4;
 /// Tiles grow with the number of tokens, so that the partials stay small
 /// beside x; they depend on the shape alone.
 constexpr std::int64_t kMinTile = 64;
@@ -21,15 +20,15 @@ constexpr std::int64_t kMaxTiles = 512;
 
 std::int64_t tile_of(std::int64_t tokens) {
   const std::int64_t tile = (tokens + kMaxTiles - 1) / kMaxTiles;
-  return tile < kMinTile ? kMinTile : (tile + kAhead - 1) / kAhead * kAhead;
+  return tile < kMinTile ? kMinTile : tile;
 }
 
 std::int64_t tiles_of(std::int64_t tokens) {
   return (tokens + tile_of(tokens) - 1) / tile_of(tokens);
 }
 
-template <typename T, int MaxW, int Channels>
-__global__ void __launch_bounds__(kThreads)
+template <typename T, int Ring, int Channels>
+__global__ void __launch_bounds__(kThreads, Ring == 4 ? 4 : 2)
     short_conv_bwd_kernel(const ShortConvBwdParams p, std::int64_t x_stride,
                           std::int64_t grad_y_stride,
                           std::int64_t grad_x_stride, std::int64_t tile) {
@@ -42,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t channel = index % groups * Channels;
   const std::int64_t own_stop =
       first + tile < shape.tokens ? first + tile : shape.tokens;
-  const int width = MaxW == 4 ? 4 : shape.width;
+  const int width = Ring == 4 ? 4 : shape.width;
   const T* x = static_cast<const T*>(p.x) + channel;
   const T* grad_y = static_cast<const T*>(p.grad_y) + channel;
   const auto offset_or_null = [&](const void* base) {
@@ -63,12 +62,12 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t stop =
       own_stop + width - 1 < last_end ? own_stop + width - 1 : last_end;
 
-  float tap[MaxW][Channels], window[MaxW - 1][Channels];
-  float grad_tap[MaxW][Channels] = {};
-  float waiting[MaxW][Channels] = {};  ///< waiting[m]: gradient of x[t-m]
-  load_taps<MaxW>(tap, p.weight + channel * width, width);
-  load_window<T, MaxW>(window, first, begin, document, x, x_stride, state_in,
-                       shape.channels, width);
+  float tap[Ring][Channels], ring[Ring][Channels];
+  float grad_tap[Ring][Channels] = {};
+  float waiting[Ring][Channels] = {};  ///< gradients of the last inputs
+  load_taps(tap, p.weight + channel * width, width);
+  load_past(ring, 0, first, begin, document, x, x_stride, state_in,
+            shape.channels, width);
 
   // The gradient of the input at `at`, which lies before the document's begin
   // for its initial state.
@@ -86,76 +85,105 @@ __global__ void __launch_bounds__(kThreads)
     }
   };
 
-  for (std::int64_t t0 = first; t0 < stop; t0 += kAhead) {
-    Pack<T, Channels> x_ahead[kAhead], grad_ahead[kAhead];
+  // Token i of a batch: its pre-activation's gradient goes to the taps and to
+  // the inputs that it came from.
+  const auto scatter = [&](int i, bool own, const Pack<T, Channels>& x_pack,
+                           const Pack<T, Channels>& grad_pack) {
+    float grad[Channels];
+    unpack(x_pack, ring[i]);
+    unpack(grad_pack, grad);
+    if (shape.silu) {
+      float pre[Channels];
+      convolve(pre, i, ring, tap, width);
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      if (t0 + i < stop) {
-        x_ahead[i] = load_pack<T, Channels>(x + (t0 + i) * x_stride);
-        grad_ahead[i] =
-            load_pack<T, Channels>(grad_y + (t0 + i) * grad_y_stride);
+      for (int c = 0; c < Channels; ++c) {
+        grad[c] *= silu_slope(pre[c], sigmoid(pre[c]));
       }
     }
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
+    for (int c = 0; c < Channels; ++c) waiting[i][c] = tap[0][c] * grad[c];
+#pragma unroll
+    for (int m = 1; m < Ring; ++m) {
+      if (!has_tap<Ring>(m, width)) continue;
+#pragma unroll
+      for (int c = 0; c < Channels; ++c) {
+        float& to = waiting[slot<Ring>(i, m)][c];
+        to = fmaf(tap[m][c], grad[c], to);
+      }
+    }
+    if (!own) return;
+#pragma unroll
+    for (int m = 0; m < Ring; ++m) {
+      if (!has_tap<Ring>(m, width)) continue;
+#pragma unroll
+      for (int c = 0; c < Channels; ++c) {
+        grad_tap[m][c] =
+            fmaf(grad[c], ring[slot<Ring>(i, m)][c], grad_tap[m][c]);
+      }
+    }
+  };
+  // The input W-1 tokens back, which token i was the last to reach. Chosen by
+  // value: an index would put `waiting` in local memory.
+  const auto completed = [&](int i, float(&done)[Channels]) {
+#pragma unroll
+    for (int c = 0; c < Channels; ++c) {
+      done[c] = waiting[slot<Ring>(i, Ring - 1)][c];
+      if constexpr (Ring != 4) {
+#pragma unroll
+        for (int m = 1; m < Ring - 1; ++m) {
+          done[c] = m == width - 1 ? waiting[slot<Ring>(i, m)][c] : done[c];
+        }
+      }
+    }
+  };
+
+  Pack<T, Channels> x_ahead[Ring], grad_ahead[Ring];
+  load_batch(x_ahead, x, first, stop, x_stride);
+  load_batch(grad_ahead, grad_y, first, stop, grad_y_stride);
+  for (std::int64_t t0 = first; t0 < stop; t0 += Ring) {
+    Pack<T, Channels> x_batch[Ring], grad_batch[Ring];
+#pragma unroll
+    for (int i = 0; i < Ring; ++i) {
+      x_batch[i] = x_ahead[i];
+      grad_batch[i] = grad_ahead[i];
+    }
+    load_batch(x_ahead, x, t0 + Ring, stop, x_stride);
+    load_batch(grad_ahead, grad_y, t0 + Ring, stop, grad_y_stride);
+    // Inside the tile and a document, all that is completed is the tile's.
+    if (t0 + Ring <= own_stop && t0 + Ring < end && t0 - Ring >= first &&
+        t0 - Ring >= begin) {
+      T* to = grad_x + (t0 - (width - 1)) * grad_x_stride;
+#pragma unroll
+      for (int i = 0; i < Ring; ++i) {
+        scatter(i, true, x_batch[i], grad_batch[i]);
+        float done[Channels];
+        completed(i, done);
+        store_floats(to, done);
+        to += grad_x_stride;
+      }
+      continue;
+    }
+#pragma unroll
+    for (int i = 0; i < Ring; ++i) {
       const std::int64_t t = t0 + i;
       if (t >= stop) break;
       if (t == end) {
         document = document_of(t, p.cu_seqlens, shape.documents);
         begin = t;
         end = p.cu_seqlens[document + 1];
-        load_window<T, MaxW>(window, t, t, document, x, x_stride, state_in,
-                             shape.channels, width);
+        load_past(ring, i, t, t, document, x, x_stride, state_in,
+                  shape.channels, width);
       }
-      float now[Channels], grad[Channels];
-      unpack(x_ahead[i], now);
-      unpack(grad_ahead[i], grad);
-      if (shape.silu) {
-        float pre[Channels];
-        convolve<MaxW>(pre, now, window, tap, width);
-#pragma unroll
-        for (int c = 0; c < Channels; ++c) {
-          grad[c] *= silu_slope(pre[c], sigmoid(pre[c]));
-        }
-      }
-      if (t < own_stop) {
-#pragma unroll
-        for (int m = 0; m < MaxW; ++m) {
-          if (!has_tap<MaxW>(m, width)) continue;
-#pragma unroll
-          for (int c = 0; c < Channels; ++c) {
-            const float input =
-                m == 0 ? now[c] : window[m - 1 < 0 ? 0 : m - 1][c];
-            grad_tap[m][c] = fmaf(grad[c], input, grad_tap[m][c]);
-          }
-        }
-      }
-#pragma unroll
-      for (int m = 0; m < MaxW; ++m) {
-        if (!has_tap<MaxW>(m, width)) continue;
-#pragma unroll
-        for (int c = 0; c < Channels; ++c) {
-          waiting[m][c] = fmaf(tap[m][c], grad[c], waiting[m][c]);
-        }
-      }
-      // A selection by value: an index would put `waiting` in local memory.
+      scatter(i, t < own_stop, x_batch[i], grad_batch[i]);
       float done[Channels];
-#pragma unroll
-      for (int c = 0; c < Channels; ++c) {
-        done[c] = waiting[MaxW - 1][c];
-        if constexpr (MaxW != 4) {
-#pragma unroll
-          for (int m = 1; m < MaxW - 1; ++m) {
-            done[c] = m == width - 1 ? waiting[m][c] : done[c];
-          }
-        }
-      }
+      completed(i, done);
       emit(t - (width - 1), done);
       if (t + 1 == end) {
         // Nothing later adds to the last W-1 inputs but the final state.
 #pragma unroll
-        for (int m = 0; m < MaxW - 1; ++m) {
-          if (!has_tap<MaxW>(m + 1, width)) continue;
+        for (int m = 0; m < Ring - 1; ++m) {
+          if (!has_tap<Ring>(m + 1, width)) continue;
+          float(&last)[Channels] = waiting[slot<Ring>(i, m)];
           if (grad_state_out != nullptr) {
             float from_state[Channels];
             load_floats<Channels>(
@@ -163,33 +191,24 @@ __global__ void __launch_bounds__(kThreads)
                     (document * (width - 1) + width - 2 - m) * shape.channels,
                 from_state);
 #pragma unroll
-            for (int c = 0; c < Channels; ++c) waiting[m][c] += from_state[c];
+            for (int c = 0; c < Channels; ++c) last[c] += from_state[c];
           }
-          emit(t - m, waiting[m]);
+          emit(t - m, last);
         }
 #pragma unroll
-        for (int m = 0; m < MaxW; ++m) {
+        for (int m = 0; m < Ring; ++m) {
 #pragma unroll
           for (int c = 0; c < Channels; ++c) waiting[m][c] = 0.0f;
         }
-      } else {
-#pragma unroll
-        for (int m = MaxW - 1; m > 0; --m) {
-#pragma unroll
-          for (int c = 0; c < Channels; ++c) waiting[m][c] = waiting[m - 1][c];
-        }
-#pragma unroll
-        for (int c = 0; c < Channels; ++c) waiting[0][c] = 0.0f;
       }
-      shift_in<MaxW>(window, now);
     }
   }
 
   float* partial = static_cast<float*>(p.workspace) +
                    first / tile * width * shape.channels + channel;
 #pragma unroll
-  for (int m = 0; m < MaxW; ++m) {
-    if (!has_tap<MaxW>(m, width)) continue;
+  for (int m = 0; m < Ring; ++m) {
+    if (!has_tap<Ring>(m, width)) continue;
 #pragma unroll
     for (int c = 0; c < Channels; ++c) {
       partial[(width - 1 - m) * shape.channels + c] = grad_tap[m][c];
@@ -235,10 +254,12 @@ void launch(const ShortConvBwdParams& p, Stream stream) {
   };
   const std::int64_t tiles = tiles_of(shape.tokens);
   if (shape.tokens > 0) {
-    with_packs<T>(shape.width, fits, [&](auto max_w, auto channels) {
-      constexpr int kMaxW = decltype(max_w)::value;
+    // Narrower packs than forward: taps, their gradients and two rings must
+    // stay in registers.
+    with_packs<4, 2>(shape.width, fits, [&](auto ring, auto channels) {
+      constexpr int kRing = decltype(ring)::value;
       constexpr int kChannels = decltype(channels)::value;
-      short_conv_bwd_kernel<T, kMaxW, kChannels>
+      short_conv_bwd_kernel<T, kRing, kChannels>
           <<<grid_size(tiles * (shape.channels / kChannels), kThreads),
              kThreads, 0, stream>>>(p, x_stride, grad_y_stride, grad_x_stride,
                                     tile_of(shape.tokens));

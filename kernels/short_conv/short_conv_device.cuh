@@ -15,81 +15,91 @@ namespace osdn::kernels::conv {
 
 inline constexpr int kThreads = 128;
 
-/// Taps are counted back from the current token: tap m multiplies x[t-m].
-/// MaxW = 4 means exactly 4; MaxW = 8 takes 2..8 and leaves out m >= width.
-template <int MaxW>
-__device__ __forceinline__ bool has_tap(int m, int width) {
-  return MaxW == 4 || m < width;
+/// Tokens are walked Ring at a time, and token i of such a batch lives in slot
+/// i of every ring: the input x[t-m] is in slot (i - m) mod Ring, without
+/// moving anything. Ring = 4 means a width of exactly 4; Ring = 8 takes 2..8
+/// and leaves out taps m >= width. Taps are counted back from the current
+/// token: tap m multiplies x[t-m].
+template <int Ring>
+__device__ __forceinline__ constexpr int slot(int i, int m) {
+  return (i - m + Ring) % Ring;
 }
 
-/// The window before token t: window[m] = x[t-1-m], state_in's or zero before
-/// `begin`.
-template <typename T, int MaxW, int Channels>
-__device__ __forceinline__ void load_window(float (&window)[MaxW - 1][Channels],
-                                            std::int64_t t, std::int64_t begin,
-                                            std::int64_t document, const T* x,
-                                            std::int64_t x_stride,
-                                            const T* state_in,
-                                            std::int64_t channels, int width) {
+template <int Ring>
+__device__ __forceinline__ bool has_tap(int m, int width) {
+  return Ring == 4 || m < width;
+}
+
+/// The inputs before token t, which is token i of its batch: state_in's or
+/// zeros before `begin`.
+template <typename T, int Ring, int Channels>
+__device__ __forceinline__ void load_past(float (&ring)[Ring][Channels], int i,
+                                          std::int64_t t, std::int64_t begin,
+                                          std::int64_t document, const T* x,
+                                          std::int64_t x_stride,
+                                          const T* state_in,
+                                          std::int64_t channels, int width) {
 #pragma unroll
-  for (int m = 0; m < MaxW - 1; ++m) {
+  for (int m = 1; m < Ring; ++m) {
+    float(&past)[Channels] = ring[slot<Ring>(i, m)];
 #pragma unroll
-    for (int c = 0; c < Channels; ++c) window[m][c] = 0.0f;
-    if (!has_tap<MaxW>(m + 1, width)) continue;
-    const std::int64_t from = t - 1 - m;
+    for (int c = 0; c < Channels; ++c) past[c] = 0.0f;
+    if (!has_tap<Ring>(m, width)) continue;
+    const std::int64_t from = t - m;
     if (from >= begin) {
-      load_floats<Channels>(x + from * x_stride, window[m]);
+      load_floats<Channels>(x + from * x_stride, past);
     } else if (state_in != nullptr) {
-      const std::int64_t slot =
+      const std::int64_t row =
           document * (width - 1) + (width - 1) + (from - begin);
-      load_floats<Channels>(state_in + slot * channels, window[m]);
+      load_floats<Channels>(state_in + row * channels, past);
     }
   }
 }
 
 /// weight[c, W-1-m] as tap[m][c]; zero where there is no tap.
-template <int MaxW, int Channels>
-__device__ __forceinline__ void load_taps(float (&tap)[MaxW][Channels],
+template <int Ring, int Channels>
+__device__ __forceinline__ void load_taps(float (&tap)[Ring][Channels],
                                           const float* weight, int width) {
 #pragma unroll
   for (int c = 0; c < Channels; ++c) {
 #pragma unroll
-    for (int m = 0; m < MaxW; ++m) {
+    for (int m = 0; m < Ring; ++m) {
       tap[m][c] =
-          has_tap<MaxW>(m, width) ? weight[c * width + width - 1 - m] : 0.0f;
+          has_tap<Ring>(m, width) ? weight[c * width + width - 1 - m] : 0.0f;
     }
   }
 }
 
-template <int MaxW, int Channels>
-__device__ __forceinline__ void shift_in(float (&window)[MaxW - 1][Channels],
-                                         const float (&x)[Channels]) {
-#pragma unroll
-  for (int m = MaxW - 2; m > 0; --m) {
-#pragma unroll
-    for (int c = 0; c < Channels; ++c) window[m][c] = window[m - 1][c];
-  }
-#pragma unroll
-  for (int c = 0; c < Channels; ++c) window[0][c] = x[c];
-}
-
-template <int MaxW, int Channels>
-__device__ __forceinline__ void convolve(
-    float (&pre)[Channels], const float (&x)[Channels],
-    const float (&window)[MaxW - 1][Channels],
-    const float (&tap)[MaxW][Channels], int width) {
+/// The pre-activation of token i of the batch, oldest tap first.
+template <int Ring, int Channels>
+__device__ __forceinline__ void convolve(float (&pre)[Channels], int i,
+                                         const float (&ring)[Ring][Channels],
+                                         const float (&tap)[Ring][Channels],
+                                         int width) {
 #pragma unroll
   for (int c = 0; c < Channels; ++c) pre[c] = 0.0f;
 #pragma unroll
-  for (int m = MaxW - 1; m > 0; --m) {
-    if (!has_tap<MaxW>(m, width)) continue;
+  for (int m = Ring - 1; m >= 0; --m) {
+    if (!has_tap<Ring>(m, width)) continue;
 #pragma unroll
     for (int c = 0; c < Channels; ++c) {
-      pre[c] = fmaf(tap[m][c], window[m - 1][c], pre[c]);
+      pre[c] = fmaf(tap[m][c], ring[slot<Ring>(i, m)][c], pre[c]);
     }
   }
+}
+
+/// Loads the rows first .. first + Ring that lie before `stop`.
+template <int Ring, int Channels, typename T>
+__device__ __forceinline__ void load_batch(Pack<T, Channels> (&batch)[Ring],
+                                           const T* rows, std::int64_t first,
+                                           std::int64_t stop,
+                                           std::int64_t stride) {
+  const T* from = rows + first * stride;
 #pragma unroll
-  for (int c = 0; c < Channels; ++c) pre[c] = fmaf(tap[0][c], x[c], pre[c]);
+  for (int i = 0; i < Ring; ++i) {
+    if (first + i < stop) batch[i] = load_pack<T, Channels>(from);
+    from += stride;
+  }
 }
 
 inline const char* shape_unsupported(const ShortConvShape& shape) {
@@ -103,15 +113,15 @@ inline const char* shape_unsupported(const ShortConvShape& shape) {
   return nullptr;
 }
 
-/// Calls run(type, MaxW, Channels) with the widest access that the sizes and
-/// pointers allow (`fits(channels)` says whether packs of so many do).
-template <typename T, typename Fits, typename Run>
+/// Calls run(Ring, Channels) with packs of Wide4 channels at a width of 4, of
+/// Wide8 at other widths, or single channels where `fits(channels)` says that
+/// sizes and pointers allow no packs.
+template <int Wide4, int Wide8, typename Fits, typename Run>
 void with_packs(int width, Fits&& fits, Run&& run) {
-  constexpr int kWide = kPackOf<T>;
-  if (width == 4 && fits(kWide)) {
-    run(std::integral_constant<int, 4>{}, std::integral_constant<int, kWide>{});
-  } else if (fits(4)) {
-    run(std::integral_constant<int, 8>{}, std::integral_constant<int, 4>{});
+  if (width == 4 && fits(Wide4)) {
+    run(std::integral_constant<int, 4>{}, std::integral_constant<int, Wide4>{});
+  } else if (fits(Wide8)) {
+    run(std::integral_constant<int, 8>{}, std::integral_constant<int, Wide8>{});
   } else {
     run(std::integral_constant<int, 8>{}, std::integral_constant<int, 1>{});
   }

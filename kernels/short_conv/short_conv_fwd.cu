@@ -8,11 +8,10 @@ namespace {
 
 using namespace conv;
 
-/// Tokens that a thread walks, and rows it asks for before it needs them.
+/// Tokens that a thread walks.
 constexpr int kTile = 64;
-constexpr int kAhead = 8;
 
-template <typename T, int MaxW, int Channels>
+template <typename T, int Ring, int Channels>
 __global__ void __launch_bounds__(kThreads)
     short_conv_fwd_kernel(const ShortConvFwdParams p, std::int64_t x_stride,
                           std::int64_t y_stride) {
@@ -25,47 +24,56 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t channel = index % groups * Channels;
   const std::int64_t stop =
       first + kTile < shape.tokens ? first + kTile : shape.tokens;
-  const int width = MaxW == 4 ? 4 : shape.width;
+  const int width = Ring == 4 ? 4 : shape.width;
   const T* x = static_cast<const T*>(p.x) + channel;
   const T* state_in = p.state_in == nullptr
                           ? nullptr
                           : static_cast<const T*>(p.state_in) + channel;
-  T* y = static_cast<T*>(p.y) + channel;
+  T* y = static_cast<T*>(p.y) + channel + first * y_stride;
 
   std::int64_t document = document_of(first, p.cu_seqlens, shape.documents);
   std::int64_t end = p.cu_seqlens[document + 1];
-  float tap[MaxW][Channels], window[MaxW - 1][Channels];
-  load_taps<MaxW>(tap, p.weight + channel * width, width);
-  load_window<T, MaxW>(window, first, p.cu_seqlens[document], document, x,
-                       x_stride, state_in, shape.channels, width);
+  float tap[Ring][Channels], ring[Ring][Channels];
+  load_taps(tap, p.weight + channel * width, width);
+  load_past(ring, 0, first, p.cu_seqlens[document], document, x, x_stride,
+            state_in, shape.channels, width);
 
-  for (std::int64_t t0 = first; t0 < stop; t0 += kAhead) {
-    Pack<T, Channels> ahead[kAhead];
+  const auto token = [&](int i, const Pack<T, Channels>& pack) {
+    unpack(pack, ring[i]);
+    float out[Channels];
+    convolve(out, i, ring, tap, width);
+    if (shape.silu) {
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      if (t0 + i < stop) {
-        ahead[i] = load_pack<T, Channels>(x + (t0 + i) * x_stride);
-      }
+      for (int c = 0; c < Channels; ++c) out[c] = silu(out[c]);
     }
+    store_floats(y, out);
+    y += y_stride;
+  };
+
+  Pack<T, Channels> ahead[Ring];
+  load_batch(ahead, x, first, stop, x_stride);
+  for (std::int64_t t0 = first; t0 < stop; t0 += Ring) {
+    Pack<T, Channels> batch[Ring];
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
+    for (int i = 0; i < Ring; ++i) batch[i] = ahead[i];
+    load_batch(ahead, x, t0 + Ring, stop, x_stride);
+    if (t0 + Ring <= stop && (t0 + Ring <= end)) {
+#pragma unroll
+      for (int i = 0; i < Ring; ++i) token(i, batch[i]);
+      continue;
+    }
+    // A batch with a boundary inside, or the last one.
+#pragma unroll
+    for (int i = 0; i < Ring; ++i) {
       const std::int64_t t = t0 + i;
       if (t >= stop) break;
       if (t == end) {
         document = document_of(t, p.cu_seqlens, shape.documents);
         end = p.cu_seqlens[document + 1];
-        load_window<T, MaxW>(window, t, t, document, x, x_stride, state_in,
-                             shape.channels, width);
+        load_past(ring, i, t, t, document, x, x_stride, state_in,
+                  shape.channels, width);
       }
-      float now[Channels], out[Channels];
-      unpack(ahead[i], now);
-      convolve<MaxW>(out, now, window, tap, width);
-      if (shape.silu) {
-#pragma unroll
-        for (int c = 0; c < Channels; ++c) out[c] = silu(out[c]);
-      }
-      store_floats(y + t * y_stride, out);
-      shift_in<MaxW>(window, now);
+      token(i, batch[i]);
     }
   }
 }
@@ -108,11 +116,11 @@ void launch(const ShortConvFwdParams& p, Stream stream) {
            is_aligned(p.y, bytes) && is_aligned(p.state_in, bytes);
   };
   if (shape.tokens > 0) {
-    with_packs<T>(shape.width, fits, [&](auto max_w, auto channels) {
-      constexpr int kMaxW = decltype(max_w)::value;
+    with_packs<kPackOf<T>, 4>(shape.width, fits, [&](auto ring, auto channels) {
+      constexpr int kRing = decltype(ring)::value;
       constexpr int kChannels = decltype(channels)::value;
       const std::int64_t tiles = (shape.tokens + kTile - 1) / kTile;
-      short_conv_fwd_kernel<T, kMaxW, kChannels>
+      short_conv_fwd_kernel<T, kRing, kChannels>
           <<<grid_size(tiles * (shape.channels / kChannels), kThreads),
              kThreads, 0, stream>>>(p, x_stride, y_stride);
       check_launch("short_conv_fwd");
