@@ -5,6 +5,7 @@
 #include "chunks.h"
 #include "delta_rule_chunk.h"
 #include "delta_rule_cpu.h"
+#include "dot.h"
 #include "parallel_tasks.h"
 #include "small_gemm.h"
 

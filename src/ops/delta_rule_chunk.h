@@ -10,26 +10,11 @@
 #include "chunk_gate.h"
 #include "chunks.h"
 #include "delta_rule_cpu.h"
+#include "dot.h"
+#include "prefetch.h"
 #include "small_gemm.h"
 
 namespace osdn::ops {
-
-/// The sum is kept in as many parts as a vector has elements: one running sum
-/// would wait for each addition.
-template <typename T>
-T dot(const T* x, const T* y, std::int64_t n) {
-  constexpr std::int64_t kParts = kVectorLength<T>;
-  T parts[kParts] = {};
-  std::int64_t i = 0;
-  for (; i + kParts <= n; i += kParts) {
-    for (std::int64_t p = 0; p < kParts; ++p) parts[p] += x[i + p] * y[i + p];
-  }
-  for (std::int64_t p = 0; i + p < n; ++p) parts[p] += x[i + p] * y[i + p];
-  for (std::int64_t half = kParts / 2; half > 0; half /= 2) {
-    for (std::int64_t p = 0; p < half; ++p) parts[p] += parts[p + half];
-  }
-  return parts[0];
-}
 
 /// Buffers have kChunk rows; pads of K and V are zero.
 template <typename T>
@@ -67,6 +52,13 @@ class DeltaRuleChunk {
       const T* k_in = data_.k + ((t + i) * s.H + h) * s.K;
       const T* write_in =
           data_.k_write ? data_.k_write + ((t + i) * s.HV + hv) * s.K : k_in;
+      if (i + kRowsAhead < rows) {
+        prefetch_row(q_in + kRowsAhead * s.H * s.K, s.K);
+        prefetch_row(k_in + kRowsAhead * s.H * s.K, s.K);
+        if (data_.k_write) {
+          prefetch_row(write_in + kRowsAhead * s.HV * s.K, s.K);
+        }
+      }
       q_rstd[at(i)] = reciprocal_norm(q_in);
       k_rstd[at(i)] = reciprocal_norm(k_in);
       scale_row(q_in, q_rstd[at(i)], q.data() + i * Kp);
@@ -121,6 +113,9 @@ class DeltaRuleChunk {
                    std::int64_t hv, Buffer& to) const {
     for (std::int64_t i = 0; i < rows; ++i) {
       const T* x = from + ((t + i) * s.HV + hv) * s.V;
+      if (i + kRowsAhead < rows) {
+        prefetch_row(x + kRowsAhead * s.HV * s.V, s.V);
+      }
       std::copy(x, x + s.V, to.data() + i * Vp);
     }
   }

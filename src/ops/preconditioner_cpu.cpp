@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "chunks.h"
+#include "dot.h"
 #include "parallel_tasks.h"
+#include "prefetch.h"
 
 namespace osdn::ops {
 namespace {
@@ -49,6 +51,12 @@ class Chain {
     const std::int64_t begin = documents.begin(n);
     for (std::int64_t t = begin; t < documents.end(n); ++t) {
       const std::int64_t row = (t * s_.HV + hv) * s_.K;
+      if (t + kRowsAhead < documents.end(n)) {
+        prefetch_row(raw_key(t + kRowsAhead, hv), s_.K);
+        if (data_.k_write) {
+          prefetch_row(data_.k_write + row + kRowsAhead * s_.HV * s_.K, s_.K);
+        }
+      }
       if (data_.d_chunks && (t - begin) % kChunk == 0) {
         std::copy(d_.begin(), d_.end(),
                   data_.d_chunks + (chunk * s_.HV + hv) * s_.K);
@@ -63,11 +71,7 @@ class Chain {
           data_.k_write[row + c] = d_[at(c)] * k[c];
         }
       }
-      const TokenKey<T> key = load_key(t, hv);
-      const T a = gain(t, hv, key, d_.data());
-      for (std::int64_t c = 0; c < s_.K; ++c) {
-        d_[at(c)] = clip(next(t, hv, a, d_[at(c)], c));
-      }
+      step(t, hv, d_.data(), d_.data());
     }
     if (data_.d_T) {
       std::copy(d_.begin(), d_.end(), data_.d_T + (n * s_.HV + hv) * s_.K);
@@ -91,6 +95,11 @@ class Chain {
       const std::int64_t t1 = std::min(t0 + kChunk, end);
       restore_history(t0, t1, hv, first_chunk + ic);
       for (std::int64_t t = t1 - 1; t >= t0; --t) {
+        if (t - kRowsAhead >= begin) {
+          const std::int64_t row = ((t - kRowsAhead) * s_.HV + hv) * s_.K;
+          prefetch_row(grads.grad_k_write + row, s_.K);
+          prefetch_row(grads.grad_k + row, s_.K);
+        }
         backward_token(t, hv, history_.data() + (t - t0) * s_.K, grads);
       }
     }
@@ -112,16 +121,14 @@ class Chain {
     const T* raw = raw_key(t, hv);
     TokenKey<T> key;
     if (options_.l2_norm) {
-      T sum = 0;
-      for (std::int64_t c = 0; c < s_.K; ++c) sum += raw[c] * raw[c];
-      key.rstd = T(1) / std::sqrt(sum + static_cast<T>(kL2Eps));
+      key.rstd = T(1) / std::sqrt(dot(raw, raw, s_.K) + static_cast<T>(kL2Eps));
     }
-    T energy = 0;
     for (std::int64_t c = 0; c < s_.K; ++c) {
-      k_[at(c)] = raw[c] * key.rstd;
-      k_sq_[at(c)] = k_[at(c)] * k_[at(c)];
-      energy += k_sq_[at(c)];
+      const T k = raw[c] * key.rstd;
+      k_[at(c)] = k;
+      k_sq_[at(c)] = k * k;
     }
+    const T energy = dot(k_.data(), k_.data(), s_.K);
     switch (options_.norm) {
       case PreconditionerNorm::kFloor:
         key.norm_moves = energy > static_cast<T>(kNormFloor);
@@ -146,40 +153,35 @@ class Chain {
     return data_.r ? data_.r[t * s_.HV + hv] : T(1);
   }
 
-  T energy_under(const T* d) const {
-    T sum = 0;
-    for (std::int64_t c = 0; c < s_.K; ++c) sum += d[c] * k_sq_[at(c)];
-    return sum;
-  }
-
   /// a: how far k^2 is added to d.
-  T gain(std::int64_t t, std::int64_t hv, const TokenKey<T>& key,
-         const T* d) const {
-    const T s = energy_under(d);
-    const T beta = beta_at(t, hv);
+  T gain(T beta, const TokenKey<T>& key, T s) const {
     return options_.beta_aware ? eta_ * beta * (T(1) - beta * s) / key.norm
                                : eta_ * (T(1) - s) / key.norm;
   }
 
-  /// d before the clip. Both directions call this one, so that a mask of the
-  /// backward is the forward's to the bit.
-  T next(std::int64_t t, std::int64_t hv, T a, T d, std::int64_t c) const {
-    return r_at(t, hv) * d + a * k_sq_[at(c)];
+  /// One channel of d before the clip. Both directions call this one, so that
+  /// the backward's mask is the forward's to the bit.
+  static T unclipped(T r, T d, T a, T k_sq) { return r * d + a * k_sq; }
+
+  /// d after token t from d before it; may be the same.
+  void step(std::int64_t t, std::int64_t hv, const T* d, T* after) {
+    const TokenKey<T> key = load_key(t, hv);
+    const T a = gain(beta_at(t, hv), key, dot(d, k_sq_.data(), s_.K));
+    const T r = r_at(t, hv), lo = lo_, hi = hi_;
+    const T* k_sq = k_sq_.data();
+    for (std::int64_t c = 0; c < s_.K; ++c) {
+      after[c] = std::min(std::max(unclipped(r, d[c], a, k_sq[c]), lo), hi);
+    }
   }
-  T clip(T x) const { return std::min(std::max(x, lo_), hi_); }
 
   void restore_history(std::int64_t t0, std::int64_t t1, std::int64_t hv,
                        std::int64_t chunk) {
     const T* start = data_.d_chunks + (chunk * s_.HV + hv) * s_.K;
     std::copy(start, start + s_.K, history_.begin());
     for (std::int64_t t = t0; t + 1 < t1; ++t) {
-      const T* d = history_.data() + (t - t0) * s_.K;
-      T* after = history_.data() + (t + 1 - t0) * s_.K;
-      const TokenKey<T> key = load_key(t, hv);
-      const T a = gain(t, hv, key, d);
-      for (std::int64_t c = 0; c < s_.K; ++c) {
-        after[c] = clip(next(t, hv, a, d[c], c));
-      }
+      T* d = history_.data() + (t - t0) * s_.K;
+      if (t + kRowsAhead < t1) prefetch_row(raw_key(t + kRowsAhead, hv), s_.K);
+      step(t, hv, d, d + s_.K);
     }
   }
 
@@ -200,18 +202,17 @@ class Chain {
       return;
     }
     const TokenKey<T> key = load_key(t, hv);
-    const T beta = beta_at(t, hv);
-    const T r = r_at(t, hv);
-    const T s = energy_under(d);
-    const T a = gain(t, hv, key, d);
-    T lam_d = 0;
-    T B = 0;
+    const T beta = beta_at(t, hv), r = r_at(t, hv), lo = lo_, hi = hi_;
+    const T* k = k_.data();
+    const T* k_sq = k_sq_.data();
+    T* lam = lam_.data();
+    const T s = dot(d, k_sq, s_.K);
+    const T a = gain(beta, key, s);
     for (std::int64_t c = 0; c < s_.K; ++c) {
-      const T before_clip = next(t, hv, a, d[c], c);
-      if (before_clip < lo_ || before_clip > hi_) lam_[at(c)] = T(0);
-      lam_d += lam_[at(c)] * d[c];
-      B += lam_[at(c)] * k_sq_[at(c)];
+      const T before_clip = unclipped(r, d[c], a, k_sq[c]);
+      lam[c] = before_clip < lo || before_clip > hi ? T(0) : lam[c];
     }
+    const T B = dot(lam, k_sq, s_.K);
     // da/ds = -slope / n and da/dn = -a / n.
     const T slope = options_.beta_aware ? eta_ * beta * beta : eta_;
     const T through_s = slope * B / key.norm;
@@ -219,20 +220,22 @@ class Chain {
     grads.grad_beta[t * s_.HV + hv] =
         options_.beta_aware ? B * eta_ * (T(1) - T(2) * beta * s) / key.norm
                             : T(0);
-    if (grads.grad_r) grads.grad_r[t * s_.HV + hv] = lam_d;
+    if (grads.grad_r) grads.grad_r[t * s_.HV + hv] = dot(lam, d, s_.K);
 
-    T k_dot = 0;
     for (std::int64_t c = 0; c < s_.K; ++c) {
-      const T grad_k_sq = a * lam_[at(c)] - through_s * d[c] - through_n;
-      grad_k[c] = T(2) * k_[at(c)] * grad_k_sq;
-      k_dot += k_[at(c)] * grad_k[c];
-      lam_[at(c)] =
-          r * lam_[at(c)] - through_s * k_sq_[at(c)] + grad_k_write[c] * raw[c];
+      const T grad_k_sq = a * lam[c] - through_s * d[c] - through_n;
+      grad_k[c] = T(2) * k[c] * grad_k_sq;
     }
     for (std::int64_t c = 0; c < s_.K; ++c) {
-      if (options_.l2_norm) {
-        grad_k[c] = key.rstd * (grad_k[c] - k_[at(c)] * k_dot);
+      lam[c] = r * lam[c] - through_s * k_sq[c] + grad_k_write[c] * raw[c];
+    }
+    if (options_.l2_norm) {
+      const T k_dot = dot(k, grad_k, s_.K);
+      for (std::int64_t c = 0; c < s_.K; ++c) {
+        grad_k[c] = key.rstd * (grad_k[c] - k[c] * k_dot);
       }
+    }
+    for (std::int64_t c = 0; c < s_.K; ++c) {
       grad_k[c] += grad_k_write[c] * d[c];
     }
   }
