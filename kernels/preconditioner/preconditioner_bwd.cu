@@ -55,8 +55,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
   const Chain chain = chain_at(
       static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / kLanes) + group,
       shape, p.cu_seqlens);
-  const std::int64_t length = warp_length(chain);
-  if (length < 0) return;
+  if (!warp_reaches(chain, -1)) return;
   const int key_width = static_cast<int>(shape.key_width);
   const int channel = lane * Width;
   const std::int64_t heads = shape.value_heads;
@@ -110,9 +109,14 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
     copy_commit();
   };
 
-  const std::int64_t last = (length + kBlock - 1) / kBlock * kBlock - kBlock;
+  // The last block of the longer chain.
+  const std::int64_t other = __shfl_xor_sync(
+      kFullWarp, static_cast<long long>(chain.length), kLanes);
+  const std::int64_t longer = chain.length > other ? chain.length : other;
+  const std::int64_t last = (longer + kBlock - 1) / kBlock * kBlock - kBlock;
   fetch(last, static_cast<int>(last / kBlock & 1));
-  for (std::int64_t first = last; first >= 0; first -= kBlock) {
+  for (std::int64_t first = last; __any_sync(kFullWarp, first >= 0);
+       first -= kBlock) {
     const int buffer = static_cast<int>(first / kBlock & 1);
     const int rows = block_rows(chain, first);
     copy_wait_all();

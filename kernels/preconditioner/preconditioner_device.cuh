@@ -43,11 +43,12 @@ __device__ __forceinline__ Chain chain_at(std::int64_t index,
   return chain;
 }
 
-/// Tokens that the longer of a warp's two chains has.
-__device__ __forceinline__ std::int64_t warp_length(const Chain& chain) {
-  const auto length = static_cast<long long>(chain.length);
-  const long long other = __shfl_xor_sync(kFullWarp, length, kLanes);
-  return length > other ? length : other;
+/// Whether either chain of a warp reaches beyond token `first`. A vote, since
+/// its result is uniform: the loop around it then needs no test for divergence
+/// at every shuffle.
+__device__ __forceinline__ bool warp_reaches(const Chain& chain,
+                                             std::int64_t first) {
+  return __any_sync(kFullWarp, first < chain.length) != 0;
 }
 
 /// Rows of a block that a chain has.

@@ -30,8 +30,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
   const Chain chain = chain_at(
       static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / kLanes) + group,
       shape, p.cu_seqlens);
-  const std::int64_t length = warp_length(chain);
-  if (length < 0) return;
+  if (!warp_reaches(chain, -1)) return;
   const int key_width = static_cast<int>(shape.key_width);
   const int channel = lane * Width;
   const std::int64_t heads = shape.value_heads;
@@ -69,7 +68,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
   };
 
   fetch(0, 0);
-  for (std::int64_t first = 0; first < length; first += kBlock) {
+  for (std::int64_t first = 0; warp_reaches(chain, first); first += kBlock) {
     const int buffer = static_cast<int>(first / kBlock % 2);
     const int rows = block_rows(chain, first);
     copy_wait_all();
