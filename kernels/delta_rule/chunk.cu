@@ -33,16 +33,13 @@ void run_prepare(const Args& args, Element, Stream stream) {
   }
 }
 void run_scan(const Args& args, Element, Stream stream) {
-  (args.K == 64 ? chunk::scan_k64 : chunk::scan_k128)(
-      args, operands(args), true, scan_warps(args), stream);
+  (args.K == 64 ? chunk::scan_k64 : chunk::scan_k128)(args, operands(args),
+                                                      scan_warps(args), stream);
 }
-void run_states(const Args& args, Element, Stream stream) {
-  (args.K == 64 ? chunk::scan_k64 : chunk::scan_k128)(
-      args, operands(args), false, scan_warps(args), stream);
-}
-void run_reverse(const Args& args, Element, Stream stream) {
-  (args.K == 64 ? chunk::reverse_k64 : chunk::reverse_k128)(
-      args, operands(args), scan_warps(args), stream);
+void run_backward_scans(const Args& args, Element, bool states, bool reverse,
+                        Stream stream) {
+  (args.K == 64 ? chunk::backward_scans_k64 : chunk::backward_scans_k128)(
+      args, operands(args), states, reverse, scan_warps(args), stream);
 }
 void run_gradients(const Args& args, Element, Stream stream) {
   if (per_channel(args)) {
@@ -55,7 +52,7 @@ void run_gradients(const Args& args, Element, Stream stream) {
 
 }  // namespace
 
-const Version kChunkVersion = {run_prepare, run_scan, run_states, run_reverse,
+const Version kChunkVersion = {run_prepare, run_scan, run_backward_scans,
                                run_gradients};
 
 }  // namespace osdn::kernels::delta_rule

@@ -15,15 +15,21 @@ template <int kRows, int kCols, int kThreads>
 __device__ __forceinline__ void load_tile(Tile<kCols, kRows> tile,
                                           const Bf16* from, std::int64_t stride,
                                           int rows, int thread) {
-  constexpr int kUnits = kCols / 8, kTotal = kRows * kUnits;
-  static_assert(kTotal % kThreads == 0, "every thread copies the same number");
+  constexpr int kUnits = kCols / 8;
+  constexpr int kStep = kThreads / kUnits;  // rows a round
+  static_assert(kThreads % kUnits == 0 && kStep % 8 == 0,
+                "a thread keeps its column and its place in the swizzle");
+  const int row0 = thread / kUnits, col = thread % kUnits * 8;
+  Bf16* to = tile.unit(row0, col);
+  const Bf16* source = from + row0 * stride + col;
 #pragma unroll
-  for (int i = 0; i < kTotal / kThreads; ++i) {
-    const int at = i * kThreads + thread;
-    const int row = at / kUnits, col = at % kUnits * 8;
-    const bool valid = row < rows;
-    copy_async(tile.unit(row, col), from + (valid ? row : 0) * stride + col,
-               valid);
+  for (int i = 0; i < (kRows + kStep - 1) / kStep; ++i) {
+    const int row = row0 + i * kStep;
+    if (kRows % kStep == 0 || row < kRows) {
+      const bool valid = row < rows;
+      copy_async(to + i * kStep * 64, valid ? source : from, valid);
+    }
+    source += kStep * stride;
   }
 }
 

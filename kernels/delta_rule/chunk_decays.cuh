@@ -39,17 +39,28 @@ template <int K>
 __device__ __forceinline__ void accumulate_decays(Decays<K> G, int thread) {
   if (thread >= K) return;
   float sum = 0;
-#pragma unroll 8
-  for (int i = 0; i < kChunk; ++i) {
-    float* at = G.at(i, thread);
-    sum += fmaxf(*at * kLog2E, kLogDecayFloor);
-    *at = sum;
+#pragma unroll 1
+  for (int first = 0; first < kChunk; first += 16) {
+    float x[16];  // all loads before the first store
+#pragma unroll
+    for (int i = 0; i < 16; ++i) x[i] = *G.at(first + i, thread);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      sum += fmaxf(x[i] * kLog2E, kLogDecayFloor);
+      *G.at(first + i, thread) = sum;
+    }
   }
 }
 
+/// Decay between two cumulated values. The later one is the smaller; where
+/// rounding made them change places, or a caller does not use the result, the
+/// exponent is still not positive.
+__device__ __forceinline__ float decay_between(float later, float earlier) {
+  return exp2_nonpositive(-fabsf(later - earlier));
+}
 __device__ __forceinline__ float2 decay_pair(float2 later, float2 earlier) {
-  return make_float2(exp2_nonpositive(fminf(later.x - earlier.x, 0.f)),
-                     exp2_nonpositive(fminf(later.y - earlier.y, 0.f)));
+  return make_float2(decay_between(later.x, earlier.x),
+                     decay_between(later.y, earlier.y));
 }
 __device__ __forceinline__ std::uint32_t scale_pair(std::uint32_t x, float2 f) {
   return pack_bf16(low_bf16(x) * f.x, high_bf16(x) * f.y);

@@ -23,9 +23,9 @@ __device__ __forceinline__ void scale_half(float (&tile)[4], int half,
   tile[2 * half + 1] *= f.y;
 }
 
-/// A B operand [16 tokens, 8 channels] pair scaled element by element with
-/// 2^(G - ref) (kLater: the tokens lie behind the reference) or 2^(ref - G).
-template <int K, bool kLater>
+/// Decays between a reference row and the elements of a pair of B operands
+/// [16 tokens, 8 channels].
+template <int K>
 __device__ __forceinline__ void decay_factors(float (&f)[8], Decays<K> G,
                                               int ref, int token0, int col,
                                               int lane) {
@@ -37,8 +37,7 @@ __device__ __forceinline__ void decay_factors(float (&f)[8], Decays<K> G,
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const float at = *G.at(token0 + 2 * t + e % 2 + (e / 2) * 8, c);
-      f[4 * half + e] =
-          exp2_nonpositive(fminf(kLater ? at - at_ref : at_ref - at, 0.f));
+      f[4 * half + e] = decay_between(at, at_ref);
     }
   }
 }
@@ -95,7 +94,7 @@ __device__ __forceinline__ void channel_products(
 #pragma unroll
       for (int p = 0; p < kPairs; ++p) {
         float f[8];
-        decay_factors<K, false>(f, G, row0, 16 * s, col0 + 16 * p, lane);
+        decay_factors<K>(f, G, row0, 16 * s, col0 + 16 * p, lane);
         load_b_transposed(b, kt, 16 * s, col0 + 16 * p, lane);
         scale_b(b, f);
         mma_bf16(dq[2 * p], p_a, b[0], b[1]);
@@ -110,7 +109,7 @@ __device__ __forceinline__ void channel_products(
 #pragma unroll
       for (int p = 0; p < kPairs; ++p) {
         float f[8];
-        decay_factors<K, true>(f, G, row0 + 15, 16 * s, col0 + 16 * p, lane);
+        decay_factors<K>(f, G, row0 + 15, 16 * s, col0 + 16 * p, lane);
         load_b_transposed(b, k, 16 * s, col0 + 16 * p, lane);
         scale_b(b, f);
         mma_bf16(dkt[2 * p], a_a, b[0], b[1]);
@@ -144,14 +143,14 @@ __device__ __forceinline__ void channel_products(
     for (int p = 0; p < kPairs; ++p) {
       std::uint32_t b[4];
       float f[8];
-      decay_factors<K, false>(f, G, row0 + 8, row0, col0 + 16 * p, lane);
+      decay_factors<K>(f, G, row0 + 8, row0, col0 + 16 * p, lane);
       load_b_transposed(b, kt, row0, col0 + 16 * p, lane);
       scale_b(b, f);
       mma_bf16(dq[2 * p], p_a, b[0], 0u);
       mma_bf16(dq[2 * p + 1], p_a, b[2], 0u);
       mma_bf16(dk[2 * p], a_a, b[0], 0u);
       mma_bf16(dk[2 * p + 1], a_a, b[2], 0u);
-      decay_factors<K, true>(f, G, row0 + 7, row0, col0 + 16 * p, lane);
+      decay_factors<K>(f, G, row0 + 7, row0, col0 + 16 * p, lane);
       load_b_transposed(b, k, row0, col0 + 16 * p, lane);
       scale_b(b, f);
       mma_bf16(dkt[2 * p], a_t, 0u, b[1]);

@@ -14,13 +14,12 @@ void prepare_k64(const Args& args, Stream stream);
 void prepare_k128(const Args& args, Stream stream);
 void prepare_channel_k64(const Args& args, Stream stream);
 void prepare_channel_k128(const Args& args, Stream stream);
-void scan_k64(const Args& args, Operands operands, bool output, int warps,
-              Stream stream);
-void scan_k128(const Args& args, Operands operands, bool output, int warps,
-               Stream stream);
-void reverse_k64(const Args& args, Operands operands, int warps, Stream stream);
-void reverse_k128(const Args& args, Operands operands, int warps,
-                  Stream stream);
+void scan_k64(const Args& args, Operands operands, int warps, Stream stream);
+void scan_k128(const Args& args, Operands operands, int warps, Stream stream);
+void backward_scans_k64(const Args& args, Operands operands, bool states,
+                        bool reverse, int warps, Stream stream);
+void backward_scans_k128(const Args& args, Operands operands, bool states,
+                         bool reverse, int warps, Stream stream);
 void gradients_channel_k64(const Args& args, Stream stream);
 void gradients_channel_k128(const Args& args, Stream stream);
 void gradients_k64(const Args& args, Stream stream);

@@ -81,20 +81,32 @@ __device__ __forceinline__ void invert_in_place(float* A, float* T,
   {
     // Column c of the diagonal block; both halves of the warp do the same.
     const int c = lane & 15, row0 = 16 * warp;
-    float n[16];
+    float b[16], n[16];
+#pragma unroll
+    for (int j = 0; j < 16; j += 4) {
+      const float4 x = *reinterpret_cast<const float4*>(beta + row0 + j);
+      b[j] = x.x, b[j + 1] = x.y, b[j + 2] = x.z, b[j + 3] = x.w;
+    }
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       const float* a = A + (row0 + i) * kInversePitch + row0;
       float sum = a[c];
 #pragma unroll
-      for (int j = 0; j < i; ++j) sum += a[j] * beta[row0 + j] * n[j];
-      n[i] = -sum;
+      for (int j = 0; j < i; j += 4) {  // b[j] n[j] is kept in n[j]
+        const float4 x = *reinterpret_cast<const float4*>(a + j);
+        sum += x.x * n[j];
+        if (j + 1 < i) sum += x.y * n[j + 1];
+        if (j + 2 < i) sum += x.z * n[j + 2];
+        if (j + 3 < i) sum += x.w * n[j + 3];
+      }
+      n[i] = -sum * b[i];
+      b[i] = -sum;
     }
     __syncwarp();
     if (lane < 16) {
 #pragma unroll
       for (int i = 0; i < 16; ++i)
-        A[(row0 + i) * kInversePitch + row0 + c] = n[i];
+        A[(row0 + i) * kInversePitch + row0 + c] = b[i];
     }
   }
   __syncthreads();

@@ -47,12 +47,11 @@ __device__ __forceinline__ void scale_a(std::uint32_t (&to)[4],
 }
 
 template <int K, int kWarps, Operands kOperands>
-__global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
+__device__ __forceinline__ void run_reverse(const Args& args, unsigned block) {
   using L = Reverse<K, kWarps, kOperands>;
   const int slices = args.V / L::kCols;
-  const std::int64_t unit = blockIdx.x / static_cast<unsigned>(slices);
-  const int slice =
-      static_cast<int>(blockIdx.x % static_cast<unsigned>(slices));
+  const std::int64_t unit = block / static_cast<unsigned>(slices);
+  const int slice = static_cast<int>(block % static_cast<unsigned>(slices));
   const int hv = static_cast<int>(unit % args.HV);
   const std::int64_t document = unit / args.HV;
   const int h = hv / (args.HV / args.H);
@@ -294,14 +293,6 @@ __global__ void __launch_bounds__(32 * kWarps) reverse(const Args args) {
       }
     }
   }
-}
-
-template <int K, int kWarps, Operands kOperands>
-void launch_reverse(const Args& args, Stream stream) {
-  using L = Reverse<K, kWarps, kOperands>;
-  launch("delta_rule reverse", reverse<K, kWarps, kOperands>,
-         args.N * args.HV * (args.V / L::kCols), L::kThreads, L::kSharedBytes,
-         stream, args);
 }
 
 }  // namespace osdn::kernels::delta_rule::chunk

@@ -8,7 +8,7 @@
 //   O^T = query (Q S)^T + U^T P^T;  S^T = decay S^T + (write U)^T kt
 //
 // kOutput writes o and state_T (F2); otherwise S at each chunk's start and Z
-// (B1).
+// (B1, which shares a launch with B2: chunk_backward_scans.cuh).
 
 #include "kernels/common/wgmma.cuh"
 #include "kernels/delta_rule/chunk_common.cuh"
@@ -41,12 +41,11 @@ struct Scan {
 };
 
 template <int K, int kWarps, Operands kOperands, bool kOutput>
-__global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
+__device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
   using L = Scan<K, kWarps, kOperands, kOutput>;
   const int slices = args.V / L::kCols;
-  const std::int64_t unit = blockIdx.x / static_cast<unsigned>(slices);
-  const int slice =
-      static_cast<int>(blockIdx.x % static_cast<unsigned>(slices));
+  const std::int64_t unit = block / static_cast<unsigned>(slices);
+  const int slice = static_cast<int>(block % static_cast<unsigned>(slices));
   const int hv = static_cast<int>(unit % args.HV);
   const std::int64_t document = unit / args.HV;
   const int h = hv / (args.HV / args.H);
@@ -325,11 +324,15 @@ __global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
   }
 }
 
-template <int K, int kWarps, Operands kOperands, bool kOutput>
+template <int K, int kWarps, Operands kOperands>
+__global__ void __launch_bounds__(32 * kWarps) scan(const Args args) {
+  run_scan<K, kWarps, kOperands, true>(args, blockIdx.x);
+}
+
+template <int K, int kWarps, Operands kOperands>
 void launch_scan(const Args& args, Stream stream) {
-  using L = Scan<K, kWarps, kOperands, kOutput>;
-  launch(kOutput ? "delta_rule scan" : "delta_rule states",
-         scan<K, kWarps, kOperands, kOutput>,
+  using L = Scan<K, kWarps, kOperands, true>;
+  launch("delta_rule scan", scan<K, kWarps, kOperands>,
          args.N * args.HV * (args.V / L::kCols), L::kThreads, L::kSharedBytes,
          stream, args);
 }

@@ -1,27 +1,21 @@
 // Instances of the scan for key width 128.
 
-#include "kernels/delta_rule/chunk_instances.h"
 #include "kernels/delta_rule/chunk_scan.cuh"
 
 namespace osdn::kernels::delta_rule::chunk {
 
-void scan_k128(const Args& args, Operands operands, bool output, int warps,
-               Stream stream) {
-  const auto run = [&]<int kWarps, Operands kOperands>() {
-    output ? launch_scan<128, kWarps, kOperands, true>(args, stream)
-           : launch_scan<128, kWarps, kOperands, false>(args, stream);
-  };
-  const auto run_warps = [&]<Operands kOperands>() {
-    warps == 8 ? run.template operator()<8, kOperands>()
-               : run.template operator()<4, kOperands>();
+void scan_k128(const Args& args, Operands operands, int warps, Stream stream) {
+  const auto run = [&]<Operands kOperands>() {
+    warps == 8 ? launch_scan<128, 8, kOperands>(args, stream)
+               : launch_scan<128, 4, kOperands>(args, stream);
   };
   switch (operands) {
     case Operands::kRaw:
-      return run_warps.template operator()<Operands::kRaw>();
+      return run.template operator()<Operands::kRaw>();
     case Operands::kWriteKey:
-      return run_warps.template operator()<Operands::kWriteKey>();
+      return run.template operator()<Operands::kWriteKey>();
     case Operands::kDecayed:
-      return run_warps.template operator()<Operands::kDecayed>();
+      return run.template operator()<Operands::kDecayed>();
   }
 }
 

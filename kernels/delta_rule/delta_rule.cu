@@ -236,8 +236,7 @@ void delta_rule_bwd(const DeltaRuleBwdParams& params, Stream stream) {
     version.prepare(args, in.element, stream);
   }
   cut_backward(in, cutter, args);
-  version.states(args, in.element, stream);
-  version.reverse(args, in.element, stream);
+  version.backward_scans(args, in.element, true, true, stream);
   version.gradients(args, in.element, stream);
 }
 

@@ -110,10 +110,11 @@ Args bind_backward(const DeltaRuleFwdParams& fwd,
 void launch_setup(const Args& args, Stream stream);
 /// Inside a version every function takes the intermediates named above.
 struct Version {
-  void (*prepare)(const Args&, Element, Stream);    ///< vectors, n, P
-  void (*scan)(const Args&, Element, Stream);       ///< o, state_T
-  void (*states)(const Args&, Element, Stream);     ///< S, Z
-  void (*reverse)(const Args&, Element, Stream);    ///< dS, X, grad_state0
+  void (*prepare)(const Args&, Element, Stream);  ///< vectors, n, P
+  void (*scan)(const Args&, Element, Stream);     ///< o, state_T
+  /// S, Z (`states`) and dS, X, grad_state0 (`reverse`): either or both.
+  void (*backward_scans)(const Args&, Element, bool states, bool reverse,
+                         Stream);
   void (*gradients)(const Args&, Element, Stream);  ///< all other gradients
 };
 extern const Version kPlainVersion;

@@ -30,13 +30,16 @@ void run_scan(const Args& args, Element element, Stream stream) {
   run("delta_rule plain scan", scan<Bf16, true>, scan<float, true>, element,
       scan_blocks(args), scan_shared_bytes(args), stream, args);
 }
-void run_states(const Args& args, Element element, Stream stream) {
-  run("delta_rule plain states", scan<Bf16, false>, scan<float, false>, element,
-      scan_blocks(args), scan_shared_bytes(args), stream, args);
-}
-void run_reverse(const Args& args, Element element, Stream stream) {
-  run("delta_rule plain reverse", reverse<Bf16>, reverse<float>, element,
-      scan_blocks(args), scan_shared_bytes(args), stream, args);
+void run_backward_scans(const Args& args, Element element, bool states,
+                        bool reversed, Stream stream) {
+  if (states) {
+    run("delta_rule plain states", scan<Bf16, false>, scan<float, false>,
+        element, scan_blocks(args), scan_shared_bytes(args), stream, args);
+  }
+  if (reversed) {
+    run("delta_rule plain reverse", reverse<Bf16>, reverse<float>, element,
+        scan_blocks(args), scan_shared_bytes(args), stream, args);
+  }
 }
 void run_gradients(const Args& args, Element element, Stream stream) {
   run("delta_rule plain gradients", gradients<Bf16>, gradients<float>, element,
@@ -45,7 +48,7 @@ void run_gradients(const Args& args, Element element, Stream stream) {
 
 }  // namespace
 
-const Version kPlainVersion = {run_prepare, run_scan, run_states, run_reverse,
+const Version kPlainVersion = {run_prepare, run_scan, run_backward_scans,
                                run_gradients};
 
 }  // namespace osdn::kernels::delta_rule

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <vector>
 
 #include "gpu/delta_rule_checks.h"
@@ -198,8 +199,7 @@ TEST(DeltaRulePlain, K1_channel_gate_of_minus_1000_at_full_width) {
   expect_right(c, DeltaRuleVersion::kPlain, {2e-4, 2e-4, 1e-3});
 }
 
-// ---- bits
-// -----------------------------------------------------------------------
+// ---- bits ----
 
 DeltaRuleCase bit_case() {
   DeltaRuleCase c;
@@ -276,18 +276,33 @@ TEST(DeltaRuleBits, unit_write_key_and_zero_gate_are_the_plain_delta_rule) {
             less.grad_v.download<std::uint16_t>());
 }
 
+/// One token a document: o = K^-1/2 beta <q, k> v, and no state goes out.
 TEST(DeltaRuleBits, K9_seventy_thousand_documents) {
   DeltaRuleCase c;
   c.lengths.assign(70000, 1);
   c.lengths[5] = 0;
-  c.key_width = c.value_width = 64;
-  c.states = false;
-  c.name = "70,000 documents";
-  expect_right(c, DeltaRuleVersion::kChunk);
+  c.states = c.l2_norm = false;
+  c.key_heads = c.value_heads = 2;
+  const DeltaRuleProblem p = make_problem(c, 4);
+  DeltaRuleRun run(c, p, DeltaRuleVersion::kChunk, false);
+  run.fwd.state_T = nullptr;
+  run.bwd.grad_state0 = nullptr;
+  run.run();
+  reference::Values o(p.in.v.size());
+  for (std::size_t row = 0; row < o.size() / 64; ++row) {
+    double dot = 0;
+    for (std::size_t i = 0; i < 64; ++i) {
+      dot += p.in.q[row * 64 + i] * p.in.k[row * 64 + i];
+    }
+    for (std::size_t i = 0; i < 64; ++i) {
+      o[row * 64 + i] = p.in.beta[row] * dot * p.in.v[row * 64 + i] / 8;
+    }
+  }
+  EXPECT_LT(relative_rms(to_host(run.o, c.element), o), 5e-3);
+  EXPECT_TRUE(run.guards_are_whole());
 }
 
-// ---- speed
-// ----------------------------------------------------------------------
+// ---- speed ----
 
 struct SpeedRow {
   const char* name;
@@ -413,21 +428,30 @@ TEST(DeltaRuleSpeed, kernels_of_340m) {
     const double heads = static_cast<double>(row.documents * row.tokens) *
                          static_cast<double>(row.heads);
     const double key = row.separate_key ? 256 : 0, kd = decayed ? 256 : key;
+    const auto bf16 = Element::kBF16;
     const struct {
       const char* name;
-      void (*run)(const Args&, Element, kernels::Stream);
+      std::function<void()> run;
       double bytes;
-    } list[] = {{"F1 prepare", version.prepare,
-                 512 + 256 + key + (decayed ? 512 + 768 : 0)},
-                {"F2 scan", version.scan, 768 + 256 + 256 + kd},
-                {"B1 states", version.states, 512 + 128 + 768 + kd},
-                {"B2 reverse", version.reverse, 768 + 256 + 768 + kd},
-                {"B3 gradients", version.gradients,
-                 3072 + 2 * key + (decayed ? 1024 : 0)}};
+    } list[] = {
+        {"F1 prepare", [&] { version.prepare(args, bf16, nullptr); },
+         512 + 256 + key + (decayed ? 512 + 768 : 0)},
+        {"F2 scan", [&] { version.scan(args, bf16, nullptr); },
+         768 + 256 + 256 + kd},
+        {"B1 states",
+         [&] { version.backward_scans(args, bf16, true, false, nullptr); },
+         512 + 128 + 768 + kd},
+        {"B2 reverse",
+         [&] { version.backward_scans(args, bf16, false, true, nullptr); },
+         768 + 256 + 768 + kd},
+        {"B1 and B2",
+         [&] { version.backward_scans(args, bf16, true, true, nullptr); },
+         512 + 128 + 768 + 768 + 256 + 768 + 2 * kd},
+        {"B3 gradients", [&] { version.gradients(args, bf16, nullptr); },
+         3072 + 2 * key + (decayed ? 1024 : 0)}};
     std::printf("%s\n", row.name);
     for (const auto& kernel : list) {
-      const double ms = median_ms(
-          [&] { kernel.run(args, Element::kBF16, nullptr); }, kernel.name);
+      const double ms = median_ms(kernel.run, kernel.name);
       std::printf("  %-14s %7.3f ms, bytes alone %.3f ms\n", kernel.name, ms,
                   1e3 * heads * kernel.bytes / copy);
     }
