@@ -48,7 +48,7 @@ ShortConvInput short_conv_input(std::int64_t taps) {
   return in;
 }
 
-RunOptions with(Precision precision, int threads = 2) {
+RunOptions with(Precision precision, int threads = 1) {
   RunOptions options;
   options.precision = precision;
   options.threads = threads;

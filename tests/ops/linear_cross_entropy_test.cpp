@@ -77,7 +77,6 @@ void expect_reference(HeadLossInput in) {
       for (Layout layout : {Layout::kContiguous, Layout::kSliced}) {
         RunOptions options;
         options.layout = layout;
-        options.threads = 1;
         EXPECT_EQ(
             differences(run_head_loss(in, factor, options), expected, 1e-13),
             "");

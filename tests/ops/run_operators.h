@@ -22,7 +22,7 @@ enum class Layout { kContiguous, kTransposed, kSliced };
 struct RunOptions {
   Precision precision = Precision::kFp64;
   Layout layout = Layout::kContiguous;
-  int threads = 2;
+  int threads = 1;
   /// The upstream gradient is ones of zero stride, as sum().backward() gives;
   /// the gradients passed in are not used.
   bool expanded_upstream = false;
