@@ -1,4 +1,4 @@
-// Backward of the preconditioner: 16 lanes per (document, value head), last
+// Backward of the preconditioner: one warp per (document, value head), last
 // token first, in blocks of 16. A block re-derives its d from the checkpoint
 // and the saved s, without a reduction; then the chain runs backward with one
 // sum over the lanes a token:
@@ -25,13 +25,13 @@ using namespace precond;
 constexpr int kHalf = kBlock / 2;
 
 template <typename T, int Width>
-struct ChainShared {
+struct WarpShared {
   TokenScalars token[kBlock];
   float2 slope[kBlock];  ///< a and what the norm adds: n' / n
   float2 sums[kBlock];   ///< <lam, d> and <k, w>, see below
-  alignas(16) float d[kBlock][kLanes * Width];  ///< then the key's gradient
-  alignas(16) T k[2][kBlock][kLanes * Width];
-  alignas(16) T grad[2][kBlock][kLanes * Width];
+  alignas(16) float d[kBlock][32 * Width];  ///< then the key's gradient
+  alignas(16) T k[2][kBlock][32 * Width];
+  alignas(16) T grad[2][kBlock][32 * Width];
 };
 
 /// Where the gradient of the key goes: rounded at once, or one fp32 row per
@@ -48,14 +48,14 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
                               std::int64_t row_stride, float* d0_partial,
                               const KeyGradient out) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
-  const int lane = static_cast<int>(threadIdx.x % kLanes);
-  const int group = static_cast<int>(threadIdx.x / kLanes);
-  auto& shared = reinterpret_cast<ChainShared<T, Width>*>(shared_bytes)[group];
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  auto& shared = reinterpret_cast<WarpShared<T, Width>*>(shared_bytes)[warp];
   const PreconditionerShape& shape = p.shape;
-  const Chain chain = chain_at(
-      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / kLanes) + group,
-      shape, p.cu_seqlens);
-  if (!warp_reaches(chain, -1)) return;
+  const std::int64_t index =
+      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + warp;
+  if (uniform(index >= shape.documents * shape.value_heads)) return;
+  const Chain chain = chain_at(index, shape, p.cu_seqlens);
   const int key_width = static_cast<int>(shape.key_width);
   const int channel = lane * Width;
   const std::int64_t heads = shape.value_heads;
@@ -71,12 +71,9 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
   const float lo = shape.box_lo, hi = shape.box_hi;
 
   float lam[Width] = {};
-  const auto load_final = [&] {
-    if (p.grad_d_T != nullptr && !p.detach && chain.length >= 0) {
-      load_channels<Width, Packed>(p.grad_d_T + d_at, channel, key_width, lam);
-    }
-  };
-  load_final();
+  if (p.grad_d_T != nullptr && !p.detach) {
+    load_channels<Width, Packed>(p.grad_d_T + d_at, channel, key_width, lam);
+  }
 
   // What a block needs, on its way while the block after it is worked on.
   float beta_next = 0.0f, r_next = 1.0f, s_next = 0.0f, d_next[Width];
@@ -90,15 +87,12 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
                                  key_width);
     beta_next = s_next = 0.0f;
     r_next = 1.0f;
-    if (lane < rows) {
-      const std::int64_t at = token_at + (first + lane) * heads;
+    if (lane / 2 < rows) {
+      const std::int64_t at = token_at + (first + lane / 2) * heads;
       if (shape.beta_aware) beta_next = p.beta[at];
       if (p.r != nullptr) r_next = p.r[at];
       s_next = p.s[at];
     }
-    // A block that the chain does not have leaves lam as it is: d on the box.
-#pragma unroll
-    for (int i = 0; i < Width; ++i) d_next[i] = lo;
     if (rows > 0) {
       load_channels<Width, Packed>(
           p.d_checkpoint + ((checkpoint_row(chain) + first / kBlock) * heads +
@@ -109,14 +103,10 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
     copy_commit();
   };
 
-  // The last block of the longer chain.
-  const std::int64_t other = __shfl_xor_sync(
-      kFullWarp, static_cast<long long>(chain.length), kLanes);
-  const std::int64_t longer = chain.length > other ? chain.length : other;
-  const std::int64_t last = (longer + kBlock - 1) / kBlock * kBlock - kBlock;
+  const std::int64_t last =
+      (chain.length + kBlock - 1) / kBlock * kBlock - kBlock;
   fetch(last, static_cast<int>(last / kBlock & 1));
-  for (std::int64_t first = last; __any_sync(kFullWarp, first >= 0);
-       first -= kBlock) {
+  for (std::int64_t first = last; uniform(first >= 0); first -= kBlock) {
     const int buffer = static_cast<int>(first / kBlock & 1);
     const int rows = block_rows(chain, first);
     copy_wait_all();
@@ -138,9 +128,11 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
     __syncwarp();
     const TokenScalars mine =
         token_scalars(shape, sum_squares, beta, r, &inverse_n, &energy_slope);
-    shared.token[lane] = mine;
-    shared.slope[lane] =
-        make_float2(step_size(mine.rate, mine.rate_beta, s), energy_slope);
+    if (lane % 2 == 0) {
+      shared.token[lane / 2] = mine;
+      shared.slope[lane / 2] =
+          make_float2(step_size(mine.rate, mine.rate_beta, s), energy_slope);
+    }
     __syncwarp();
 
 #pragma unroll 8
@@ -181,7 +173,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
           lam[c] = unclipped >= lo && unclipped <= hi ? lam[c] : 0.0f;
           carried[c] = fmaf(grad_kt[c], key[c], token.r * lam[c]);
         }
-        const float pull = lane_sum<kLanes>(lane_dot(lam, k_sq));
+        const float pull = lane_sum(lane_dot(lam, k_sq));
         const float ds = -token.rate_beta * pull;
         const float dn = -slope.x * pull * slope.y;
         const float rk2 = token.k_scale * token.k_scale;
@@ -195,54 +187,68 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
         }
         lane_parts[kHalf + i] = lane_dot(key, w);
         store_floats<Width>(&shared.d[row][channel], grad_key);
-        pull_kept = lane == row ? pull : pull_kept;
+        pull_kept = lane / 2 == row ? pull : pull_kept;
       }
       const float sum = block_token_sums(lane_parts, lane);
-      float2& sums_of = shared.sums[half + lane % kHalf];
-      (lane < kHalf ? sums_of.x : sums_of.y) = sum;
+      if (lane % 2 == 0) {
+        float2& sums_of = shared.sums[half + lane / 2 % kHalf];
+        (lane / 2 < kHalf ? sums_of.x : sums_of.y) = sum;
+      }
     }
     __syncwarp();
-    const std::int64_t at = token_at + (first + lane) * heads;
-    if (lane < rows) {
+    if (lane % 2 == 0 && lane / 2 < rows) {
+      const std::int64_t at = token_at + (first + lane / 2) * heads;
       if (p.grad_beta != nullptr) {
         p.grad_beta[at] = shape.beta_aware ? pull_kept * shape.eta * inverse_n *
                                                  fmaf(-2.0f * beta, s, 1.0f)
                                            : 0.0f;
       }
-      if (p.r != nullptr) p.grad_r[at] = shared.sums[lane].x;
+      if (p.r != nullptr) p.grad_r[at] = shared.sums[lane / 2].x;
     }
+    // The norm's part, and out. `put` stores a row: one plain loop for each
+    // way out.
+    const auto each_row = [&](auto&& put) {
+      std::int64_t to = out_at + first * out_row;
 #pragma unroll 4
-    for (int row = 0; row < rows; ++row) {
-      const float rk2 = shared.token[row].k_scale * shared.token[row].k_scale;
-      const float scale =
-          shape.l2_norm ? -rk2 * rk2 * shared.sums[row].y : 0.0f;
-      float key[Width], grad_key[Width];
-      load_floats<Width>(&shared.k[buffer][row][channel], key);
-      load_floats<Width>(&shared.d[row][channel], grad_key);
+      for (int row = 0; row < rows; ++row) {
+        const float k_scale = shared.token[row].k_scale;
+        const float rk2 = k_scale * k_scale;
+        const float scale =
+            shape.l2_norm ? -rk2 * rk2 * shared.sums[row].y : 0.0f;
+        float key[Width], grad_key[Width];
+        load_floats<Width>(&shared.k[buffer][row][channel], key);
+        load_floats<Width>(&shared.d[row][channel], grad_key);
 #pragma unroll
-      for (int i = 0; i < Width; ++i) {
-        grad_key[i] = fmaf(scale, key[i], grad_key[i]);
+        for (int i = 0; i < Width; ++i) {
+          grad_key[i] = fmaf(scale, key[i], grad_key[i]);
+        }
+        put(to, grad_key);
+        to += out_row;
       }
-      const std::int64_t to = out_at + (first + row) * out_row;
-      if (out.per_value_head != nullptr) {
+    };
+    if (out.per_value_head != nullptr) {
+      each_row([&](std::int64_t to, float(&grad_key)[Width]) {
         store_channels<Width, Packed>(out.per_value_head + to, channel,
                                       key_width, grad_key);
-      } else {
-        if (out.addend != nullptr) {
-          float other[Width];
-          load_channels<Width, Packed>(static_cast<const T*>(out.addend) + to,
-                                       channel, key_width, other);
+      });
+    } else if (out.addend != nullptr) {
+      each_row([&](std::int64_t to, float(&grad_key)[Width]) {
+        float other[Width];
+        load_channels<Width, Packed>(static_cast<const T*>(out.addend) + to,
+                                     channel, key_width, other);
 #pragma unroll
-          for (int i = 0; i < Width; ++i) grad_key[i] += other[i];
-        }
+        for (int i = 0; i < Width; ++i) grad_key[i] += other[i];
         store_channels<Width, Packed>(static_cast<T*>(out.direct) + to, channel,
                                       key_width, grad_key);
-      }
+      });
+    } else {
+      each_row([&](std::int64_t to, float(&grad_key)[Width]) {
+        store_channels<Width, Packed>(static_cast<T*>(out.direct) + to, channel,
+                                      key_width, grad_key);
+      });
     }
   }
   copy_wait_all();
-  if (chain.length < 0) return;
-  if (chain.length == 0) load_final();
   store_channels<Width, Packed>(d0_partial + d_at, channel, key_width, lam);
 }
 
@@ -306,17 +312,16 @@ void launch(const PreconditionerBwdParams& p, Stream stream) {
   with_lane_width(shape.key_width, packs_fit, [&](auto width, auto packed) {
     constexpr int kWidth = decltype(width)::value;
     constexpr bool kPacked = decltype(packed)::value;
-    const std::int64_t per_warp = kWarpChains * sizeof(ChainShared<T, kWidth>);
+    const std::int64_t per_warp = sizeof(WarpShared<T, kWidth>);
     const int warps = warps_per_block(per_warp);
     const int bytes = static_cast<int>(warps * per_warp);
     auto* kernel = preconditioner_bwd_kernel<T, kWidth, kPacked>;
     check_cuda(cudaFuncSetAttribute(
                    kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                "preconditioner_bwd: shared memory");
-    kernel<<<grid_size(shape.documents * shape.value_heads,
-                       warps * kWarpChains),
-             warps * 32, static_cast<std::size_t>(bytes), stream>>>(
-        p, stride, d0_partial, out);
+    kernel<<<grid_size(shape.documents * shape.value_heads, warps), warps * 32,
+             static_cast<std::size_t>(bytes), stream>>>(p, stride, d0_partial,
+                                                        out);
     check_launch("preconditioner_bwd");
   });
   if (out.per_value_head != nullptr && shape.tokens > 0) {

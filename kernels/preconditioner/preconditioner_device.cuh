@@ -3,8 +3,8 @@
 // bit: norms, step sizes and the step of d. All arithmetic that decides a clip
 // mask uses explicit roundings, so contraction cannot move a mask.
 //
-// A chain has 16 lanes, so a warp walks two; a lane owns Width consecutive
-// channels. A block is 16 tokens, one lane's share of what is prepared per
+// A warp walks one chain; a lane owns Width consecutive channels. A block is 16
+// tokens: what is prepared per token is prepared for 16 at once, two lanes a
 // token. Its rows lie in shared memory; each lane writes and reads its own
 // channels only, so the rows need no barrier.
 
@@ -17,16 +17,13 @@
 namespace osdn::kernels::precond {
 
 inline constexpr int kBlock = static_cast<int>(kPreconditionerInterval);
-inline constexpr int kLanes = 16;      ///< of a chain
-inline constexpr int kWarpChains = 2;  ///< 32 / kLanes
 /// One warp a scheduler: with more, the chains wait for issue slots. 128
-/// chains then take 16 multiprocessors and leave the others to other work.
+/// chains then take 32 multiprocessors and leave the others to other work.
 inline constexpr int kMaxWarps = 4;
 /// What one CTA of sm_90 can be given, less room for the system.
 inline constexpr std::int64_t kSharedBudget = 224 * 1024;
 
-/// One (document, value head). The other half of a last warp may have none:
-/// then length is -1.
+/// One (document, value head).
 struct Chain {
   std::int64_t document, value_head, begin, length;
 };
@@ -34,7 +31,6 @@ struct Chain {
 __device__ __forceinline__ Chain chain_at(std::int64_t index,
                                           const PreconditionerShape& shape,
                                           const std::int64_t* cu_seqlens) {
-  if (index >= shape.documents * shape.value_heads) return {0, 0, 0, -1};
   Chain chain;
   chain.document = index / shape.value_heads;
   chain.value_head = index % shape.value_heads;
@@ -43,12 +39,10 @@ __device__ __forceinline__ Chain chain_at(std::int64_t index,
   return chain;
 }
 
-/// Whether either chain of a warp reaches beyond token `first`. A vote, since
-/// its result is uniform: the loop around it then needs no test for divergence
-/// at every shuffle.
-__device__ __forceinline__ bool warp_reaches(const Chain& chain,
-                                             std::int64_t first) {
-  return __any_sync(kFullWarp, first < chain.length) != 0;
+/// True in every lane when it is in any. The result of a vote is known to be
+/// uniform, so a loop around it needs no test for divergence at each shuffle.
+__device__ __forceinline__ bool uniform(bool condition) {
+  return __any_sync(kFullWarp, condition) != 0;
 }
 
 /// Rows of a block that a chain has.
@@ -81,8 +75,8 @@ __device__ __forceinline__ void copy_wait_all() {
 }
 
 /// Starts the copy of a block's rows of this lane's channels into `slots` (row
-/// stride kLanes * Width elements). Channels past key_width and rows past
-/// `rows` become zero: a row of zeros is a step that changes nothing, since its
+/// stride 32 * Width elements). Channels past key_width and rows past `rows`
+/// become zero: a row of zeros is a step that changes nothing, since its
 /// update is zero and d lies inside the box after any earlier row.
 template <typename T, int Width, bool Packed>
 __device__ __forceinline__ void stage_rows(T* slots, const T* from,
@@ -90,24 +84,28 @@ __device__ __forceinline__ void stage_rows(T* slots, const T* from,
                                            int channel, int key_width) {
   constexpr int kBytes = Width * static_cast<int>(sizeof(T));
   constexpr int kPiece = kBytes < 16 ? kBytes : 16;
-#pragma unroll 4
-  for (int row = 0; row < kBlock; ++row) {
-    T* to = slots + row * kLanes * Width;
-    if constexpr (Packed) {
-      const bool valid = row < rows && channel < key_width;
-      const T* source = valid ? from + row * row_stride + channel : from;
+  if constexpr (Packed) {
+    // Lanes without channels copy nothing, from an address that exists.
+    if (channel >= key_width) rows = 0;
+    const char* source = reinterpret_cast<const char*>(from + channel);
+    const std::int64_t step = row_stride * static_cast<std::int64_t>(sizeof(T));
+#pragma unroll
+    for (int row = 0; row < kBlock; ++row) {
 #pragma unroll
       for (int piece = 0; piece < kBytes / kPiece; ++piece) {
         copy_async<kPiece>(
-            reinterpret_cast<char*>(to) + piece * kPiece,
-            reinterpret_cast<const char*>(source) + piece * kPiece, valid);
+            reinterpret_cast<char*>(slots + row * 32 * Width) + piece * kPiece,
+            source + piece * kPiece, row < rows);
       }
-    } else {
+      source += step;
+    }
+  } else {
+    for (int row = 0; row < kBlock; ++row) {
 #pragma unroll
       for (int i = 0; i < Width; ++i) {
-        to[i] = row < rows && channel + i < key_width
-                    ? from[row * row_stride + channel + i]
-                    : from_float<T>(0.0f);
+        slots[row * 32 * Width + i] = row < rows && channel + i < key_width
+                                          ? from[row * row_stride + channel + i]
+                                          : from_float<T>(0.0f);
       }
     }
   }
@@ -151,23 +149,22 @@ __device__ __forceinline__ void store_channels(T* row, int channel,
 template <int Tokens>
 __device__ __forceinline__ void halve_tokens(float (&x)[kBlock], int lane) {
   constexpr int kKept = Tokens / 2;
-  const bool upper = (lane & kKept) != 0;
+  const bool upper = (lane & Tokens) != 0;
 #pragma unroll
   for (int i = 0; i < kKept; ++i) {
     const float keep = upper ? x[i + kKept] : x[i];
     const float give = upper ? x[i] : x[i + kKept];
-    x[i] = __fadd_rn(keep, __shfl_xor_sync(kFullWarp, give, kKept));
+    x[i] = __fadd_rn(keep, __shfl_xor_sync(kFullWarp, give, Tokens));
   }
   if constexpr (kKept > 1) halve_tokens<kKept>(x, lane);
 }
 
-/// Sums 16 values over a chain's lanes, one value a token; lane l of the chain
-/// gets the sum of token l. The tree is the same for every token. 15 shuffles
-/// where 16 sums on their own would take 64.
+/// Sums 16 values over the warp, one value a token; lane l gets the sum of
+/// token l / 2. The tree is the same for every token. 16 shuffles, not 80.
 __device__ __forceinline__ float block_token_sums(float (&x)[kBlock],
                                                   int lane) {
   halve_tokens<kBlock>(x, lane);
-  return x[0];
+  return __fadd_rn(x[0], __shfl_xor_sync(kFullWarp, x[0], 1));
 }
 
 /// sum_i x_i y_i over a lane's channels, in a short tree.
@@ -182,7 +179,9 @@ __device__ __forceinline__ float lane_dot(const float (&x)[Width],
   for (int i = kStrands; i < Width; ++i) {
     strand[i % kStrands] = fmaf(x[i], y[i], strand[i % kStrands]);
   }
-  return (strand[0] + strand[1]) + (strand[2] + strand[3]);
+  if constexpr (kStrands == 2) return strand[0] + strand[1];
+  return (strand[0] + strand[1]) +
+         (strand[kStrands - 2] + strand[kStrands - 1]);
 }
 
 /// What one token's step needs besides its key; equal in all lanes.
@@ -275,7 +274,7 @@ inline std::int64_t k_row_stride(const PreconditionerShape& shape) {
 }
 
 inline int lane_width(std::int64_t key_width) {
-  return key_width <= 64 ? 4 : key_width <= 128 ? 8 : 16;
+  return key_width <= 64 ? 2 : key_width <= 128 ? 4 : 8;
 }
 
 /// Calls run(integral_constant<Width>, bool_constant<Packed>) with the
@@ -285,13 +284,13 @@ template <typename Run>
 void with_lane_width(std::int64_t key_width, bool packs_fit, Run&& run) {
   const int width = lane_width(key_width);
   if (!packs_fit || key_width % width != 0) {
-    run(std::integral_constant<int, 16>{}, std::false_type{});
+    run(std::integral_constant<int, 8>{}, std::false_type{});
+  } else if (width == 2) {
+    run(std::integral_constant<int, 2>{}, std::true_type{});
   } else if (width == 4) {
     run(std::integral_constant<int, 4>{}, std::true_type{});
-  } else if (width == 8) {
-    run(std::integral_constant<int, 8>{}, std::true_type{});
   } else {
-    run(std::integral_constant<int, 16>{}, std::true_type{});
+    run(std::integral_constant<int, 8>{}, std::true_type{});
   }
 }
 

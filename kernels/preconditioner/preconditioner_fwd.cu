@@ -1,5 +1,5 @@
-// Forward of the preconditioner: 16 lanes per (document, value head). The chain
-// of a token is a sum over the lanes (4 shuffles), one FMA for a, one for d and
+// Forward of the preconditioner: one warp per (document, value head). The chain
+// of a token is a sum over the lanes (5 shuffles), one FMA for a, one for d and
 // the clip; everything else is prepared 16 tokens at a time beside it.
 
 #include <type_traits>
@@ -13,9 +13,9 @@ namespace {
 using namespace precond;
 
 template <typename T, int Width>
-struct ChainShared {
+struct WarpShared {
   TokenScalars token[kBlock];
-  alignas(16) T k[2][kBlock][kLanes * Width];
+  alignas(16) T k[2][kBlock][32 * Width];
 };
 
 template <typename T, int Width, bool Packed>
@@ -23,14 +23,14 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
     preconditioner_fwd_kernel(const PreconditionerFwdParams p,
                               std::int64_t row_stride) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
-  const int lane = static_cast<int>(threadIdx.x % kLanes);
-  const int group = static_cast<int>(threadIdx.x / kLanes);
-  auto& shared = reinterpret_cast<ChainShared<T, Width>*>(shared_bytes)[group];
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  auto& shared = reinterpret_cast<WarpShared<T, Width>*>(shared_bytes)[warp];
   const PreconditionerShape& shape = p.shape;
-  const Chain chain = chain_at(
-      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / kLanes) + group,
-      shape, p.cu_seqlens);
-  if (!warp_reaches(chain, -1)) return;
+  const std::int64_t index =
+      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + warp;
+  if (uniform(index >= shape.documents * shape.value_heads)) return;
+  const Chain chain = chain_at(index, shape, p.cu_seqlens);
   const int key_width = static_cast<int>(shape.key_width);
   const int channel = lane * Width;
   const std::int64_t heads = shape.value_heads;
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
   float d[Width];
   load_channels<Width, Packed>(d0, channel, key_width, d);
 
-  // Each lane fetches the scalars of one token of the block ahead.
+  // Two lanes fetch the scalars of one token of the block ahead.
   float beta_next = 0.0f, r_next = 1.0f;
   const auto fetch = [&](std::int64_t first, int buffer) {
     const int rows = block_rows(chain, first);
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
                                  channel, key_width);
     beta_next = 0.0f;
     r_next = 1.0f;
-    if (lane < rows) {
-      const std::int64_t at = token_at + (first + lane) * heads;
+    if (lane / 2 < rows) {
+      const std::int64_t at = token_at + (first + lane / 2) * heads;
       if (shape.beta_aware) beta_next = p.beta[at];
       if (p.r != nullptr) r_next = p.r[at];
     }
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
   };
 
   fetch(0, 0);
-  for (std::int64_t first = 0; warp_reaches(chain, first); first += kBlock) {
+  for (std::int64_t first = 0; uniform(first < chain.length); first += kBlock) {
     const int buffer = static_cast<int>(first / kBlock % 2);
     const int rows = block_rows(chain, first);
     copy_wait_all();
@@ -84,10 +84,12 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
     }
     const float sum_squares = block_token_sums(squares, lane);
     __syncwarp();
-    shared.token[lane] = token_scalars(shape, sum_squares, beta, r);
+    if (lane % 2 == 0) {
+      shared.token[lane / 2] = token_scalars(shape, sum_squares, beta, r);
+    }
     __syncwarp();
 
-    if (p.d_checkpoint != nullptr && rows > 0) {
+    if (p.d_checkpoint != nullptr) {
       store_channels<Width, Packed>(
           p.d_checkpoint + ((checkpoint_row(chain) + first / kBlock) * heads +
                             chain.value_head) *
@@ -106,7 +108,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
         k_sq[i] = squared(key[i], token.k_scale);
         written[i] = d[i] * key[i];
       }
-      const float s = lane_sum<kLanes>(lane_dot(d, k_sq));
+      const float s = lane_sum(lane_dot(d, k_sq));
       if constexpr (Packed) {
         const Pack<T, Width> pack = pack_floats<T>(written);
         if (row < rows && channel < key_width) {
@@ -133,11 +135,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 1)
     }
   }
   copy_wait_all();
-  if (p.d_T == nullptr || chain.length < 0) return;
-  // An empty document may start outside the box, and stays there.
-  if (chain.length == 0) {
-    load_channels<Width, Packed>(d0, channel, key_width, d);
-  }
+  if (p.d_T == nullptr) return;
   store_channels<Width, Packed>(p.d_T + d_at, channel, key_width, d);
 }
 
@@ -157,16 +155,15 @@ void launch(const PreconditionerFwdParams& p, Stream stream) {
   with_lane_width(shape.key_width, packs_fit, [&](auto width, auto packed) {
     constexpr int kWidth = decltype(width)::value;
     constexpr bool kPacked = decltype(packed)::value;
-    const std::int64_t per_warp = kWarpChains * sizeof(ChainShared<T, kWidth>);
+    const std::int64_t per_warp = sizeof(WarpShared<T, kWidth>);
     const int warps = warps_per_block(per_warp);
     const int bytes = static_cast<int>(warps * per_warp);
     auto* kernel = preconditioner_fwd_kernel<T, kWidth, kPacked>;
     check_cuda(cudaFuncSetAttribute(
                    kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                "preconditioner_fwd: shared memory");
-    kernel<<<grid_size(shape.documents * shape.value_heads,
-                       warps * kWarpChains),
-             warps * 32, static_cast<std::size_t>(bytes), stream>>>(p, stride);
+    kernel<<<grid_size(shape.documents * shape.value_heads, warps), warps * 32,
+             static_cast<std::size_t>(bytes), stream>>>(p, stride);
     check_launch("preconditioner_fwd");
   });
 }

@@ -28,7 +28,7 @@ std::int64_t tiles_of(std::int64_t tokens) {
 }
 
 template <typename T, int Ring, int Channels>
-__global__ void __launch_bounds__(kThreads, Ring == 4 ? 4 : 2)
+__global__ void __launch_bounds__(kThreads, Ring == 4 ? 3 : 2)
     short_conv_bwd_kernel(const ShortConvBwdParams p, std::int64_t x_stride,
                           std::int64_t grad_y_stride,
                           std::int64_t grad_x_stride, std::int64_t tile) {
