@@ -13,8 +13,8 @@
 namespace osdn::test {
 namespace {
 
-// Relative root mean square per tensor. Rounding of sums over up to 300 tokens
-// and 256 channels stays a factor of ten below both.
+// Relative root mean square per tensor; the rounding of sums over up to 300
+// tokens and 256 channels stays below both.
 constexpr double kFp64 = 1e-11;
 constexpr double kFp32 = 2e-5;
 
