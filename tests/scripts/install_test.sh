@@ -44,7 +44,9 @@ int main() {
   }
 }
 EOF
+# What was built with a sanitizer has to be linked with it.
+sanitize=$(sed -n 's/^OSDN_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")
 expect_ok cmake -S consumer -B consumer/build -DCMAKE_PREFIX_PATH="$prefix" \
-  -DCMAKE_BUILD_TYPE=Debug
+  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS="${sanitize:+-fsanitize=$sanitize}"
 expect_ok cmake --build consumer/build
 expect_ok consumer/build/consumer
