@@ -103,7 +103,7 @@ TEST(Result, what_is_absent_is_null) {
 
 TEST(Result, a_detail_that_is_not_json_is_an_error) {
   Result result = perplexity();
-  result.detail = "{";
+  result.detail = std::string("{");
   EXPECT_THROW(to_json(EvalReport{.results = {result}}), Error);
 }
 
