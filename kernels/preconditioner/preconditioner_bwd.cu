@@ -1,15 +1,16 @@
-// Backward of the preconditioner: one warp per (document, value head), last
-// token first, in blocks of 16. A block re-derives its d from the checkpoint
-// and the saved s, without a reduction; then the chain runs backward with one
-// sum over the lanes a token:
+// Backward of the preconditioner, last token first, in blocks of 16:
 //
 //   lam  <- lam where the clip passed, else 0;   B = <lam, k2>
-//   dk2   = a lam + ds d + dn,  ds = -eta beta^2 B / n,  dn = -a B / n * n'
+//   ds    = -eta beta^2 B / n;                   dn = -a B / n * n'
+//   w     = 2 k (a lam + ds d + dn)
+//   dk    = dkt d + k_scale^2 (w - k_scale^2 <k, w> k)
 //   dbeta = eta (1 - 2 beta s) B / n;            dr = <lam, d>
 //   lam  <- r lam + ds k2 + dkt k
 //
-// The sums that the chain does not wait for (dr, the key norm's <kh, dkh>) are
-// taken for 16 tokens together.
+// Two warps a (document, value head). One walks the chain of lam, with one sum
+// over the warp a token, and leaves lam and B. Its helper works a block ahead
+// and a block behind: copies, norms and d again from the checkpoint and the
+// saved s before; w, the gradients and their sums after.
 
 #include <type_traits>
 
@@ -23,16 +24,32 @@ namespace {
 using namespace precond;
 
 constexpr int kHalf = kBlock / 2;
+/// Blocks whose keys are in shared memory: fetched, prepared, walked, finished.
+constexpr int kRing = 4;
+
+/// What helper and chain hand each other for a block; two take turns.
+template <int Width>
+struct Slot {
+  TokenScalars token[kBlock];
+  float2 slope[kBlock];      ///< a and what the norm adds: n' / n
+  float beta_slope[kBlock];  ///< dbeta / B
+  float pull[kBlock];        ///< B
+  alignas(16) float d[kBlock][32 * Width];
+  alignas(16) float lam[kBlock][32 * Width];  ///< after the clip's mask
+};
 
 template <typename T, int Width>
-struct WarpShared {
-  TokenScalars token[kBlock];
-  float2 slope[kBlock];  ///< a and what the norm adds: n' / n
-  float2 sums[kBlock];   ///< <lam, d> and <k, w>, see below
-  alignas(16) float d[kBlock][32 * Width];  ///< then the key's gradient
-  alignas(16) T k[2][kBlock][32 * Width];
-  alignas(16) T grad[2][kBlock][32 * Width];
+struct PairShared {
+  Slot<Width> slot[2];
+  float2 sums[kBlock];  ///< <lam, d> and <k, w>
+  alignas(16) T k[kRing][kBlock][32 * Width];
+  alignas(16) T grad[kRing][kBlock][32 * Width];
 };
+
+/// Waits for the other warp of the pair. Barrier 0 is the block's.
+__device__ __forceinline__ void pair_barrier(int pair) {
+  asm volatile("bar.sync %0, 64;" ::"r"(pair + 1) : "memory");
+}
 
 /// Where the gradient of the key goes: rounded at once, or one fp32 row per
 /// value head for sum_groups_kernel.
@@ -42,214 +59,296 @@ struct KeyGradient {
   const void* addend;
 };
 
-template <typename T, int Width, bool Packed>
-__global__ void __launch_bounds__(kMaxWarps * 32, 1)
-    preconditioner_bwd_kernel(const PreconditionerBwdParams p,
-                              std::int64_t row_stride, float* d0_partial,
-                              const KeyGradient out) {
-  extern __shared__ __align__(16) unsigned char shared_bytes[];
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int warp = static_cast<int>(threadIdx.x / 32);
-  auto& shared = reinterpret_cast<WarpShared<T, Width>*>(shared_bytes)[warp];
-  const PreconditionerShape& shape = p.shape;
-  const std::int64_t index =
-      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + warp;
-  if (uniform(index >= shape.documents * shape.value_heads)) return;
-  const Chain chain = chain_at(index, shape, p.cu_seqlens);
-  const int key_width = static_cast<int>(shape.key_width);
-  const int channel = lane * Width;
-  const std::int64_t heads = shape.value_heads;
-  const T* k = static_cast<const T*>(p.k) + chain.begin * row_stride +
-               chain.value_head / (heads / shape.key_heads) * key_width;
-  const std::int64_t out_row = heads * key_width;
-  const std::int64_t out_at =
-      chain.begin * out_row + chain.value_head * key_width;
-  const T* grad = static_cast<const T*>(p.grad_k_write) + out_at;
-  const std::int64_t token_at = chain.begin * heads + chain.value_head;
-  const std::int64_t d_at =
-      (chain.document * heads + chain.value_head) * key_width;
-  const float lo = shape.box_lo, hi = shape.box_hi;
+/// A pair's chain and where its rows are.
+template <typename T, int Width>
+struct Walk {
+  const PreconditionerBwdParams& p;
+  PairShared<T, Width>& shared;
+  Chain chain;
+  int lane, pair, channel, key_width;
+  std::int64_t blocks, row_stride, out_row, out_at, token_at, d_at;
 
+  /// Blocks are numbered as they are walked: 0 is the document's last.
+  __device__ std::int64_t first_of(std::int64_t number) const {
+    return (blocks - 1 - number) * kBlock;
+  }
+};
+
+template <bool Packed, typename T, int Width>
+__device__ __forceinline__ void walk_chain(const Walk<T, Width>& walk,
+                                           float* d0_partial) {
+  const PreconditionerBwdParams& p = walk.p;
+  const float lo = p.shape.box_lo, hi = p.shape.box_hi;
   float lam[Width] = {};
   if (p.grad_d_T != nullptr && !p.detach) {
-    load_channels<Width, Packed>(p.grad_d_T + d_at, channel, key_width, lam);
+    load_channels<Width, Packed>(p.grad_d_T + walk.d_at, walk.channel,
+                                 walk.key_width, lam);
   }
+  for (std::int64_t turn = 0; uniform(turn < walk.blocks + 2); ++turn) {
+    if (uniform(turn >= 1 && turn <= walk.blocks)) {
+      const std::int64_t number = turn - 1;
+      Slot<Width>& slot = walk.shared.slot[number % 2];
+      const int buffer = static_cast<int>(number % kRing);
+#pragma unroll
+      for (int row = kBlock - 1; row >= 0; --row) {
+        const TokenScalars token = slot.token[row];
+        const float a = slot.slope[row].x;
+        float key[Width], before[Width], grad_kt[Width], k_sq[Width];
+        float carried[Width];
+        load_floats<Width>(&walk.shared.k[buffer][row][walk.channel], key);
+        load_floats<Width>(&walk.shared.grad[buffer][row][walk.channel],
+                           grad_kt);
+        load_floats<Width>(&slot.d[row][walk.channel], before);
+#pragma unroll
+        for (int c = 0; c < Width; ++c) {
+          k_sq[c] = squared(key[c], token.k_scale);
+          const float unclipped = stepped(before[c], token.r, a, k_sq[c]);
+          lam[c] = unclipped >= lo && unclipped <= hi ? lam[c] : 0.0f;
+          carried[c] = fmaf(grad_kt[c], key[c], token.r * lam[c]);
+        }
+        store_floats<Width>(&slot.lam[row][walk.channel], lam);
+        const float pull = lane_sum(lane_dot(lam, k_sq));
+        if (walk.lane == 0) slot.pull[row] = pull;
+        const float ds = -token.rate_beta * pull;
+#pragma unroll
+        for (int c = 0; c < Width; ++c) {
+          lam[c] = p.detach ? 0.0f : fmaf(ds, k_sq[c], carried[c]);
+        }
+      }
+    }
+    pair_barrier(walk.pair);
+  }
+  store_channels<Width, Packed>(d0_partial + walk.d_at, walk.channel,
+                                walk.key_width, lam);
+}
 
-  // What a block needs, on its way while the block after it is worked on.
+/// Block `number`, walked: its gradients. `put` stores a row of grad_k.
+template <typename T, int Width, typename Put>
+__device__ __forceinline__ void finish_block(const Walk<T, Width>& walk,
+                                             std::int64_t number, Put&& put) {
+  const PreconditionerBwdParams& p = walk.p;
+  const std::int64_t first = walk.first_of(number);
+  const int rows = block_rows(walk.chain, first);
+  const Slot<Width>& slot = walk.shared.slot[number % 2];
+  const int buffer = static_cast<int>(number % kRing);
+#pragma unroll 1
+  for (int half = 0; half < kBlock; half += kHalf) {
+    float grad_key[kHalf][Width], lane_parts[kBlock];
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      const int row = half + i;
+      const TokenScalars token = slot.token[row];
+      const float2 slope = slot.slope[row];
+      const float pull = slot.pull[row];
+      const float ds = -token.rate_beta * pull;
+      const float dn = -slope.x * pull * slope.y;
+      const float rk2 = token.k_scale * token.k_scale;
+      float key[Width], grad_kt[Width], d[Width], lam[Width], w[Width];
+      load_floats<Width>(&walk.shared.k[buffer][row][walk.channel], key);
+      load_floats<Width>(&walk.shared.grad[buffer][row][walk.channel], grad_kt);
+      load_floats<Width>(&slot.d[row][walk.channel], d);
+      load_floats<Width>(&slot.lam[row][walk.channel], lam);
+#pragma unroll
+      for (int c = 0; c < Width; ++c) {
+        w[c] = 2.0f * key[c] * fmaf(slope.x, lam[c], fmaf(ds, d[c], dn));
+        grad_key[i][c] = fmaf(rk2, w[c], grad_kt[c] * d[c]);
+      }
+      lane_parts[i] = lane_dot(lam, d);
+      lane_parts[kHalf + i] = lane_dot(key, w);
+    }
+    const float sum = block_token_sums(lane_parts, walk.lane);
+    if (walk.lane % 2 == 0) {
+      float2& sums_of = walk.shared.sums[half + walk.lane / 2 % kHalf];
+      (walk.lane / 2 < kHalf ? sums_of.x : sums_of.y) = sum;
+    }
+    __syncwarp();
+    std::int64_t to = walk.out_at + (first + half) * walk.out_row;
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      const int row = half + i;
+      const float k_scale = slot.token[row].k_scale;
+      const float rk2 = k_scale * k_scale;
+      const float scale =
+          p.shape.l2_norm ? -rk2 * rk2 * walk.shared.sums[row].y : 0.0f;
+      float key[Width];
+      load_floats<Width>(&walk.shared.k[buffer][row][walk.channel], key);
+#pragma unroll
+      for (int c = 0; c < Width; ++c) {
+        grad_key[i][c] = fmaf(scale, key[c], grad_key[i][c]);
+      }
+      if (row < rows) put(to, grad_key[i]);
+      to += walk.out_row;
+    }
+  }
+  const int row = walk.lane / 2;
+  if (walk.lane % 2 == 0 && row < rows) {
+    const std::int64_t at = walk.token_at + (first + row) * p.shape.value_heads;
+    if (p.grad_beta != nullptr) {
+      p.grad_beta[at] =
+          p.shape.beta_aware ? slot.pull[row] * slot.beta_slope[row] : 0.0f;
+    }
+    if (p.r != nullptr) p.grad_r[at] = walk.shared.sums[row].x;
+  }
+}
+
+template <bool Packed, typename T, int Width>
+__device__ __forceinline__ void walk_helper(const Walk<T, Width>& walk,
+                                            const T* k, const T* grad,
+                                            const KeyGradient& out) {
+  const PreconditionerBwdParams& p = walk.p;
+  const PreconditionerShape& shape = p.shape;
+  const std::int64_t heads = shape.value_heads;
+  const int channel = walk.channel, key_width = walk.key_width;
+  const float lo = shape.box_lo, hi = shape.box_hi;
+
+  // Two lanes fetch the scalars of one token.
   float beta_next = 0.0f, r_next = 1.0f, s_next = 0.0f, d_next[Width];
-  const auto fetch = [&](std::int64_t first, int buffer) {
-    const int rows = first < 0 ? 0 : block_rows(chain, first);
-    stage_rows<T, Width, Packed>(&shared.k[buffer][0][channel],
-                                 k + first * row_stride, row_stride, rows,
-                                 channel, key_width);
-    stage_rows<T, Width, Packed>(&shared.grad[buffer][0][channel],
-                                 grad + first * out_row, out_row, rows, channel,
-                                 key_width);
+  const auto fetch = [&](std::int64_t number) {
+    const std::int64_t first = walk.first_of(number);
+    const int rows = block_rows(walk.chain, first);
+    const int buffer = static_cast<int>(number % kRing);
+    stage_rows<T, Width, Packed>(&walk.shared.k[buffer][0][channel],
+                                 k + first * walk.row_stride, walk.row_stride,
+                                 rows, channel, key_width);
+    stage_rows<T, Width, Packed>(&walk.shared.grad[buffer][0][channel],
+                                 grad + first * walk.out_row, walk.out_row,
+                                 rows, channel, key_width);
     beta_next = s_next = 0.0f;
     r_next = 1.0f;
-    if (lane / 2 < rows) {
-      const std::int64_t at = token_at + (first + lane / 2) * heads;
+    if (walk.lane / 2 < rows) {
+      const std::int64_t at = walk.token_at + (first + walk.lane / 2) * heads;
       if (shape.beta_aware) beta_next = p.beta[at];
       if (p.r != nullptr) r_next = p.r[at];
       s_next = p.s[at];
     }
-    if (rows > 0) {
-      load_channels<Width, Packed>(
-          p.d_checkpoint + ((checkpoint_row(chain) + first / kBlock) * heads +
-                            chain.value_head) *
-                               key_width,
-          channel, key_width, d_next);
-    }
+    load_channels<Width, Packed>(
+        p.d_checkpoint +
+            ((checkpoint_row(walk.chain) + first / kBlock) * heads +
+             walk.chain.value_head) *
+                key_width,
+        channel, key_width, d_next);
     copy_commit();
   };
 
-  const std::int64_t last =
-      (chain.length + kBlock - 1) / kBlock * kBlock - kBlock;
-  fetch(last, static_cast<int>(last / kBlock & 1));
-  for (std::int64_t first = last; uniform(first >= 0); first -= kBlock) {
-    const int buffer = static_cast<int>(first / kBlock & 1);
-    const int rows = block_rows(chain, first);
+  const auto prepare = [&](std::int64_t number) {
+    Slot<Width>& slot = walk.shared.slot[number % 2];
+    const int buffer = static_cast<int>(number % kRing);
     copy_wait_all();
     const float beta = beta_next, r = r_next, s = s_next;
     float d[Width];
 #pragma unroll
     for (int i = 0; i < Width; ++i) d[i] = d_next[i];
-    fetch(first - kBlock, buffer ^ 1);
+    if (uniform(number + 1 < walk.blocks)) fetch(number + 1);
 
     float squares[kBlock];
 #pragma unroll
     for (int row = 0; row < kBlock; ++row) {
       float key[Width];
-      load_floats<Width>(&shared.k[buffer][row][channel], key);
+      load_floats<Width>(&walk.shared.k[buffer][row][channel], key);
       squares[row] = lane_dot(key, key);
     }
-    const float sum_squares = block_token_sums(squares, lane);
+    const float sum_squares = block_token_sums(squares, walk.lane);
     float inverse_n = 0.0f, energy_slope = 0.0f;
-    __syncwarp();
     const TokenScalars mine =
         token_scalars(shape, sum_squares, beta, r, &inverse_n, &energy_slope);
-    if (lane % 2 == 0) {
-      shared.token[lane / 2] = mine;
-      shared.slope[lane / 2] =
+    __syncwarp();
+    if (walk.lane % 2 == 0) {
+      const int row = walk.lane / 2;
+      slot.token[row] = mine;
+      slot.slope[row] =
           make_float2(step_size(mine.rate, mine.rate_beta, s), energy_slope);
+      slot.beta_slope[row] =
+          shape.eta * inverse_n * fmaf(-2.0f * beta, s, 1.0f);
     }
     __syncwarp();
-
 #pragma unroll 8
     for (int row = 0; row < kBlock; ++row) {
-      const TokenScalars token = shared.token[row];
-      const float a = shared.slope[row].x;
-      store_floats<Width>(&shared.d[row][channel], d);
+      const TokenScalars token = slot.token[row];
+      const float a = slot.slope[row].x;
+      store_floats<Width>(&slot.d[row][channel], d);
       float key[Width];
-      load_floats<Width>(&shared.k[buffer][row][channel], key);
+      load_floats<Width>(&walk.shared.k[buffer][row][channel], key);
 #pragma unroll
       for (int i = 0; i < Width; ++i) {
         d[i] = clip(stepped(d[i], token.r, a, squared(key[i], token.k_scale)),
                     lo, hi);
       }
     }
+  };
 
-    // Down the chain. With w = k 2 dk2, the key's gradient is grad_kt d +
-    // k_scale^2 (w - k_scale^2 <k, w> k). What the chain does not wait for,
-    // <lam, d> and <k, w>, is summed over the lanes 8 tokens at a time.
-    float pull_kept = 0.0f;
-#pragma unroll 1
-    for (int half = kBlock - kHalf; half >= 0; half -= kHalf) {
-      float lane_parts[kBlock];
-#pragma unroll
-      for (int i = kHalf - 1; i >= 0; --i) {
-        const int row = half + i;
-        const TokenScalars token = shared.token[row];
-        const float2 slope = shared.slope[row];
-        float key[Width], before[Width], grad_kt[Width], k_sq[Width];
-        float w[Width], grad_key[Width], carried[Width];
-        load_floats<Width>(&shared.k[buffer][row][channel], key);
-        load_floats<Width>(&shared.grad[buffer][row][channel], grad_kt);
-        load_floats<Width>(&shared.d[row][channel], before);
-#pragma unroll
-        for (int c = 0; c < Width; ++c) {
-          k_sq[c] = squared(key[c], token.k_scale);
-          const float unclipped = stepped(before[c], token.r, slope.x, k_sq[c]);
-          lam[c] = unclipped >= lo && unclipped <= hi ? lam[c] : 0.0f;
-          carried[c] = fmaf(grad_kt[c], key[c], token.r * lam[c]);
-        }
-        const float pull = lane_sum(lane_dot(lam, k_sq));
-        const float ds = -token.rate_beta * pull;
-        const float dn = -slope.x * pull * slope.y;
-        const float rk2 = token.k_scale * token.k_scale;
-        lane_parts[i] = lane_dot(lam, before);
-#pragma unroll
-        for (int c = 0; c < Width; ++c) {
-          const float dk_sq = fmaf(slope.x, lam[c], fmaf(ds, before[c], dn));
-          w[c] = 2.0f * key[c] * dk_sq;
-          grad_key[c] = fmaf(rk2, w[c], grad_kt[c] * before[c]);
-          lam[c] = p.detach ? 0.0f : fmaf(ds, k_sq[c], carried[c]);
-        }
-        lane_parts[kHalf + i] = lane_dot(key, w);
-        store_floats<Width>(&shared.d[row][channel], grad_key);
-        pull_kept = lane / 2 == row ? pull : pull_kept;
-      }
-      const float sum = block_token_sums(lane_parts, lane);
-      if (lane % 2 == 0) {
-        float2& sums_of = shared.sums[half + lane / 2 % kHalf];
-        (lane / 2 < kHalf ? sums_of.x : sums_of.y) = sum;
-      }
-    }
-    __syncwarp();
-    if (lane % 2 == 0 && lane / 2 < rows) {
-      const std::int64_t at = token_at + (first + lane / 2) * heads;
-      if (p.grad_beta != nullptr) {
-        p.grad_beta[at] = shape.beta_aware ? pull_kept * shape.eta * inverse_n *
-                                                 fmaf(-2.0f * beta, s, 1.0f)
-                                           : 0.0f;
-      }
-      if (p.r != nullptr) p.grad_r[at] = shared.sums[lane / 2].x;
-    }
-    // The norm's part, and out. `put` stores a row: one plain loop for each
-    // way out.
-    const auto each_row = [&](auto&& put) {
-      std::int64_t to = out_at + first * out_row;
-#pragma unroll 4
-      for (int row = 0; row < rows; ++row) {
-        const float k_scale = shared.token[row].k_scale;
-        const float rk2 = k_scale * k_scale;
-        const float scale =
-            shape.l2_norm ? -rk2 * rk2 * shared.sums[row].y : 0.0f;
-        float key[Width], grad_key[Width];
-        load_floats<Width>(&shared.k[buffer][row][channel], key);
-        load_floats<Width>(&shared.d[row][channel], grad_key);
-#pragma unroll
-        for (int i = 0; i < Width; ++i) {
-          grad_key[i] = fmaf(scale, key[i], grad_key[i]);
-        }
-        put(to, grad_key);
-        to += out_row;
-      }
-    };
+  const auto finish = [&](std::int64_t number) {
     if (out.per_value_head != nullptr) {
-      each_row([&](std::int64_t to, float(&grad_key)[Width]) {
+      finish_block(walk, number, [&](std::int64_t to, float(&row)[Width]) {
         store_channels<Width, Packed>(out.per_value_head + to, channel,
-                                      key_width, grad_key);
+                                      key_width, row);
       });
     } else if (out.addend != nullptr) {
-      each_row([&](std::int64_t to, float(&grad_key)[Width]) {
+      finish_block(walk, number, [&](std::int64_t to, float(&row)[Width]) {
         float other[Width];
         load_channels<Width, Packed>(static_cast<const T*>(out.addend) + to,
                                      channel, key_width, other);
 #pragma unroll
-        for (int i = 0; i < Width; ++i) grad_key[i] += other[i];
+        for (int i = 0; i < Width; ++i) row[i] += other[i];
         store_channels<Width, Packed>(static_cast<T*>(out.direct) + to, channel,
-                                      key_width, grad_key);
+                                      key_width, row);
       });
     } else {
-      each_row([&](std::int64_t to, float(&grad_key)[Width]) {
+      finish_block(walk, number, [&](std::int64_t to, float(&row)[Width]) {
         store_channels<Width, Packed>(static_cast<T*>(out.direct) + to, channel,
-                                      key_width, grad_key);
+                                      key_width, row);
       });
     }
+  };
+
+  if (uniform(walk.blocks > 0)) fetch(0);
+  for (std::int64_t turn = 0; uniform(turn < walk.blocks + 2); ++turn) {
+    if (uniform(turn >= 2)) finish(turn - 2);
+    if (uniform(turn < walk.blocks)) prepare(turn);
+    pair_barrier(walk.pair);
   }
-  copy_wait_all();
-  store_channels<Width, Packed>(d0_partial + d_at, channel, key_width, lam);
+}
+
+template <typename T, int Width, bool Packed>
+__global__ void __launch_bounds__(kMaxWarps * 64, 1)
+    preconditioner_bwd_kernel(const PreconditionerBwdParams p,
+                              std::int64_t row_stride, float* d0_partial,
+                              const KeyGradient out) {
+  extern __shared__ __align__(16) unsigned char shared_bytes[];
+  const PreconditionerShape& shape = p.shape;
+  const int pairs = static_cast<int>(blockDim.x / 64);
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  // Chain and helper of a pair share a scheduler where there are four pairs.
+  const int pair = warp % pairs;
+  const std::int64_t index =
+      static_cast<std::int64_t>(blockIdx.x) * pairs + pair;
+  if (uniform(index >= shape.documents * shape.value_heads)) return;
+  const Chain chain = chain_at(index, shape, p.cu_seqlens);
+  const std::int64_t heads = shape.value_heads, key_width = shape.key_width;
+  const std::int64_t out_row = heads * key_width;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const Walk<T, Width> walk = {
+      p,
+      reinterpret_cast<PairShared<T, Width>*>(shared_bytes)[pair],
+      chain,
+      lane,
+      pair,
+      lane * Width,
+      static_cast<int>(key_width),
+      (chain.length + kBlock - 1) / kBlock,
+      row_stride,
+      out_row,
+      chain.begin * out_row + chain.value_head * key_width,
+      chain.begin * heads + chain.value_head,
+      (chain.document * heads + chain.value_head) * key_width};
+  if (uniform(warp < pairs)) {
+    walk_chain<Packed>(walk, d0_partial);
+  } else {
+    walk_helper<Packed>(
+        walk,
+        static_cast<const T*>(p.k) + chain.begin * row_stride +
+            chain.value_head / (heads / shape.key_heads) * key_width,
+        static_cast<const T*>(p.grad_k_write) + walk.out_at, out);
+  }
 }
 
 /// grad_k[t,h] = addend + sum over the value heads of a group, in fp32.
@@ -312,14 +411,14 @@ void launch(const PreconditionerBwdParams& p, Stream stream) {
   with_lane_width(shape.key_width, packs_fit, [&](auto width, auto packed) {
     constexpr int kWidth = decltype(width)::value;
     constexpr bool kPacked = decltype(packed)::value;
-    const std::int64_t per_warp = sizeof(WarpShared<T, kWidth>);
-    const int warps = warps_per_block(per_warp);
-    const int bytes = static_cast<int>(warps * per_warp);
+    const std::int64_t per_pair = sizeof(PairShared<T, kWidth>);
+    const int pairs = warps_per_block(per_pair);
+    const int bytes = static_cast<int>(pairs * per_pair);
     auto* kernel = preconditioner_bwd_kernel<T, kWidth, kPacked>;
     check_cuda(cudaFuncSetAttribute(
                    kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                "preconditioner_bwd: shared memory");
-    kernel<<<grid_size(shape.documents * shape.value_heads, warps), warps * 32,
+    kernel<<<grid_size(shape.documents * shape.value_heads, pairs), pairs * 64,
              static_cast<std::size_t>(bytes), stream>>>(p, stride, d0_partial,
                                                         out);
     check_launch("preconditioner_bwd");

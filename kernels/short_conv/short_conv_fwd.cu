@@ -9,7 +9,7 @@ namespace {
 using namespace conv;
 
 /// Tokens that a thread walks.
-constexpr int kTile = 128;
+constexpr int kTile = 64;
 
 template <typename T, int Ring, int Channels>
 __global__ void __launch_bounds__(kThreads)
@@ -50,18 +50,13 @@ __global__ void __launch_bounds__(kThreads)
     y += y_stride;
   };
 
-  // Two batches are on their way while one is worked on.
-  Pack<T, Channels> ahead[2][Ring];
-  load_batch(ahead[0], x, first, stop, x_stride);
-  load_batch(ahead[1], x, first + Ring, stop, x_stride);
+  Pack<T, Channels> ahead[Ring];
+  load_batch(ahead, x, first, stop, x_stride);
   for (std::int64_t t0 = first; t0 < stop; t0 += Ring) {
     Pack<T, Channels> batch[Ring];
 #pragma unroll
-    for (int i = 0; i < Ring; ++i) {
-      batch[i] = ahead[0][i];
-      ahead[0][i] = ahead[1][i];
-    }
-    load_batch(ahead[1], x, t0 + 2 * Ring, stop, x_stride);
+    for (int i = 0; i < Ring; ++i) batch[i] = ahead[i];
+    load_batch(ahead, x, t0 + Ring, stop, x_stride);
     if (t0 + Ring <= stop && (t0 + Ring <= end)) {
 #pragma unroll
       for (int i = 0; i < Ring; ++i) token(i, batch[i]);
