@@ -9,6 +9,7 @@
 #include "osdn/config/reader.h"
 #include "osdn/core/log.h"
 #include "osdn/core/run_main.h"
+#include "osdn/core/short_spin.h"
 #include "osdn/core/version.h"
 #include "osdn/train/run.h"
 #include "osdn/train/stop_request.h"
@@ -40,7 +41,7 @@ ExitCode train(int argc, char** argv) {
   CLI::Option* resume_option =
       app.add_option("--resume", resume,
                      "auto: go on from the newest sound checkpoint; never; or "
-                     "a checkpoint's folder")
+                     "the folder of a checkpoint or of another run")
           ->capture_default_str();
   app.add_flag("--overwrite", overwrite,
                "move an older run in the folder aside and start anew");
@@ -80,6 +81,7 @@ ExitCode train(int argc, char** argv) {
     request.stop_after_s = osdn::train::parse_duration(stop_after);
   }
   request.command_line.assign(argv, argv + argc);
+  osdn::restart_with_short_spin(argv);
   osdn::train::run(request);
   return ExitCode::kOk;
 }
