@@ -80,7 +80,8 @@ struct Start {
 
 bool lies_in(const fs::path& path, const fs::path& folder) {
   std::error_code ignored;
-  return fs::equivalent(path.parent_path(), folder, ignored);
+  return fs::equivalent(fs::weakly_canonical(path).parent_path(), folder,
+                        ignored);
 }
 
 class Run {
@@ -173,6 +174,21 @@ class Run {
     state.dtype = compute_.dtype;
     state.threads = compute_.threads;
     return state;
+  }
+
+  // --resume PATH: a checkpoint, or a run's folder for its newest sound one.
+  fs::path named_checkpoint() const {
+    const fs::path folder =
+        request_.resume_from / checkpoint::kCheckpointFolder;
+    if (!fs::is_directory(folder)) {
+      return checkpoint::open_checkpoint(request_.resume_from).path;
+    }
+    const auto found = find_checkpoint(checkpoint::CheckpointStore(folder));
+    if (!found) {
+      throw Error(concat(folder.string(), ": holds no checkpoint"),
+                  ExitCode::kBadInput);
+    }
+    return *found;
   }
 
   // Looks and refuses; changes nothing.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "osdn/optim/grad_norm.h"
@@ -46,12 +47,12 @@ model::Batch to_batch(const data::MicroBatch& micro, at::Device device) {
 StepResult train_step(const model::LanguageModel& model, optim::AdamW& adamw,
                       const data::StepBatch& batch,
                       const StepOptions& options) {
-  StepResult result;
   if (batch.valid_labels == 0) {
-    result.outcome = StepOutcome::kUnlabelled;
-    return result;
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    return {StepOutcome::kUnlabelled, kNone, kNone};
   }
   drop_gradients(model);
+  StepResult result;
   const auto labels = static_cast<double>(batch.valid_labels);
   for (const data::MicroBatch& micro : batch.micro_batches) {
     if (micro.valid_labels == 0) {

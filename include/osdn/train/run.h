@@ -20,8 +20,9 @@ enum class ResumeMode {
 struct RunRequest {
   config::Config config;  ///< its run_dir is the run's folder
   ResumeMode resume = ResumeMode::kNever;
-  /// kFrom: a checkpoint's folder, of this run (which goes back to it; later
-  /// checkpoints are set aside) or of another (this folder has to be free).
+  /// kFrom: a checkpoint's folder, or a run's folder for its newest sound one;
+  /// of this run (which goes back to it; later checkpoints are set aside) or of
+  /// another (this folder has to be free).
   std::filesystem::path resume_from{};
   bool overwrite = false;  ///< moves an older run in the folder aside
   std::optional<double> stop_after_s{};

@@ -21,7 +21,7 @@ enum class StepOutcome {
 
 struct StepResult {
   StepOutcome outcome = StepOutcome::kUpdated;
-  double loss = 0;       ///< mean over the step's valid labels, nats
+  double loss = 0;       ///< mean over the step's valid labels; NaN: none
   double grad_norm = 0;  ///< before the clip
 };
 
