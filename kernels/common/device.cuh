@@ -88,14 +88,4 @@ __device__ __forceinline__ unsigned char* dynamic_shared() {
 #endif
 }
 
-/// __syncthreads that the threads of a block may reach in different places.
-template <int kThreads>
-__device__ __forceinline__ void block_barrier() {
-#ifdef OSDN_CUDA_EMULATOR
-  __syncthreads();
-#else
-  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
-#endif
-}
-
 }  // namespace osdn::kernels

@@ -139,12 +139,12 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
   const std::int64_t key_stride = static_cast<std::int64_t>(args.H) * K;
   const std::int64_t write_stride = static_cast<std::int64_t>(args.HV) * K;
   const std::int64_t value_stride = static_cast<std::int64_t>(args.HV) * V;
-  const std::int64_t items =
-      args.first_chunk[args.N] * static_cast<std::int64_t>(args.H);
+  // (Chunk, key head) pairs; F1's grid has as many blocks or more, so 32 bits
+  // hold them.
+  const int items = args.first_chunk[args.N] * args.H;
+  const int stride = static_cast<int>(gridDim.x);
 
-  const auto load_keys = [&](std::int64_t item, int head) {
-    const ChunkInfo chunk = args.chunks[item / args.H];
-    const int h = static_cast<int>(item % args.H);
+  const auto load_keys = [&](int h, int head, ChunkInfo chunk) {
     const std::int64_t key_at = (chunk.first * args.H + h) * K;
     load_tile<kChunk, K, L::kThreads>(q, bf16(args.q) + key_at, key_stride,
                                       chunk.rows, thread);
@@ -161,11 +161,10 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
           write_stride, chunk.rows, thread);
     }
   };
-  const auto load_slot = [&](std::int64_t item, int head, int slot,
-                             int buffer) {
+  const auto load_slot = [&](int item, int head, int slot, int buffer,
+                             ChunkInfo chunk) {
     const std::int64_t chunk_index = item / args.H;
-    const ChunkInfo chunk = args.chunks[chunk_index];
-    const int hv = static_cast<int>(item % args.H) * heads + head;
+    const int hv = item % args.H * heads + head;
     const std::int64_t chunk_head = chunk_index * args.HV + hv;
     unsigned char* base = shared + L::kBuffers + buffer * L::kBufferBytes;
     const int v0 = slot * L::kSlot;
@@ -193,9 +192,14 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
         args.vectors + chunk_head * kVectors * kChunk, thread);
   };
 
-  std::int64_t item = blockIdx.x;
-  int head = 0, slot = 0, buffer = 0;
-  if (item < items) load_slot(item, 0, 0, 0);
+  // Chunks are read one item early: a block must not wait for them.
+  int item = static_cast<int>(blockIdx.x), head = 0, slot = 0, buffer = 0;
+  ChunkInfo chunk{0, 0, 0}, next_chunk{0, 0, 0};
+  if (item < items) {
+    chunk = args.chunks[item / args.H];
+    load_slot(item, 0, 0, 0, chunk);
+  }
+  if (item + stride < items) next_chunk = args.chunks[(item + stride) / args.H];
   copy_async_commit();
 
   float dq[kTiles][4], dk[kTiles][4], dkt[kTiles][4], dp[2][4], da[2][4];
@@ -208,7 +212,7 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
     copy_async_wait<0>();
     __syncthreads();
     if (slot == 0) {
-      load_keys(item, head);
+      load_keys(item % args.H, head, chunk);
       copy_async_commit();
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
@@ -228,23 +232,21 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
       if (head == 0) q_sum[0] = q_sum[1] = k_sum[0] = k_sum[1] = 0.f;
     }
     // What comes after this slot.
-    std::int64_t next_item = item;
-    int next_head = head, next_slot = slot + 1;
+    int next_item = item, next_head = head, next_slot = slot + 1;
     if (next_slot == slots) {
       next_slot = 0;
       if (++next_head == heads) {
         next_head = 0;
-        next_item += gridDim.x;
+        next_item += stride;
       }
     }
     if (next_item < items) {
-      load_slot(next_item, next_head, next_slot, buffer ^ 1);
+      load_slot(next_item, next_head, next_slot, buffer ^ 1,
+                next_item == item ? chunk : next_chunk);
     }
     copy_async_commit();
 
-    const std::int64_t chunk_index = item / args.H;
-    const ChunkInfo chunk = args.chunks[chunk_index];
-    const int h = static_cast<int>(item % args.H);
+    const int h = item % args.H;
     const int hv = h * heads + head;
     unsigned char* base = shared + L::kBuffers + buffer * L::kBufferBytes;
     const Tile<L::kSlot> grad_o{reinterpret_cast<Bf16*>(base + L::kGradO)};
@@ -575,6 +577,12 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
                                row0, col0, chunk.rows, lane);
         write_block<K, kPairs>(k, dk, bf16(args.grad_k) + key_at, key_stride,
                                row0, col0, chunk.rows, lane);
+      }
+    }
+    if (next_item != item) {
+      chunk = next_chunk;
+      if (next_item + stride < items) {
+        next_chunk = args.chunks[(next_item + stride) / args.H];
       }
     }
     item = next_item;

@@ -85,7 +85,7 @@ __device__ __forceinline__ void channel_products(
       scale_half(dkt[n], half, from_last);
     }
   }
-#pragma unroll
+#pragma unroll 1  // registers are short here
   for (int s = 0; s < 4; ++s) {
     if (s < row_group) {  // blocks to the left
       std::uint32_t p_a[4], a_a[4], b[4];
@@ -177,7 +177,7 @@ __device__ __forceinline__ void channel_products(
     }
     // Row i against row m of its triangle; the later one is decayed to the
     // earlier. Coefficients of the absent direction are zero.
-#pragma unroll 2
+#pragma unroll 1
     for (int m = 0; m < 8; ++m) {
       const int other = row0 + 8 * half + m;
       const auto element = [](Tile<kChunk> tile, int row, int col) {

@@ -1,7 +1,6 @@
-// Instances of the gradient kernels for key width 64, one log decay a head.
+// Instances of the gradient kernel for key width 64, one log decay a head.
 
 #include "kernels/delta_rule/chunk_gradients.cuh"
-#include "kernels/delta_rule/chunk_gradients_wide.cuh"
 
 namespace osdn::kernels::delta_rule::chunk {
 
@@ -10,8 +9,8 @@ void gradients_k64(const Args& args, Stream stream) {
     args.separate_key ? launch_gradients<64, true, true, false>(args, stream)
                       : launch_gradients<64, false, true, false>(args, stream);
   } else {
-    args.separate_key ? launch_wide_gradients<64, true>(args, stream)
-                      : launch_wide_gradients<64, false>(args, stream);
+    args.separate_key ? launch_gradients<64, true, false, false>(args, stream)
+                      : launch_gradients<64, false, false, false>(args, stream);
   }
 }
 

@@ -109,7 +109,7 @@ TEST(DeltaRuleChunk, K1_K8_decays) {
       c.separate_key = separate;
       c.name = "decay " + std::to_string(static_cast<int>(decay * 100)) +
                "/100" + (separate ? " write key" : "");
-      expect_right(c, DeltaRuleVersion::kChunk);
+      expect_right(c, DeltaRuleVersion::kChunk, kLoose);
     }
   }
 }
@@ -126,7 +126,8 @@ TEST(DeltaRuleChunk, K1_K8_decays_per_channel) {
       c.separate_key = separate;
       c.name = "channel decay " + std::to_string(static_cast<int>(decay * 10)) +
                "/10" + (separate ? " write key" : "");
-      expect_right(c, DeltaRuleVersion::kChunk);
+      // dbeta is small where the decay is strong.
+      expect_right(c, DeltaRuleVersion::kChunk, kLoose);
     }
   }
   c.name = "channel, grouped, write key";
