@@ -200,7 +200,7 @@ class Run {
         start.in_this_run = true;
       }
     } else if (request_.resume == ResumeMode::kFrom) {
-      start.checkpoint = checkpoint::open_checkpoint(request_.resume_from).path;
+      start.checkpoint = named_checkpoint();
       start.in_this_run = lies_in(start.checkpoint, store_.folder());
     }
     start.state = fresh_state();

@@ -50,6 +50,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
+  pid_t process() const { return process_; }
   void signal(int number) const { ::kill(process_, number); }
 
   /// False once it has ended; does not wait.

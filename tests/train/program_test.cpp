@@ -133,6 +133,30 @@ TEST(OsdnTrain, P5_SIGTERM_finishes_the_step_saves_and_exits_0) {
   }
 }
 
+// Of a running osdn-train that is started with these variables beside ours.
+std::string environment_with(const std::vector<std::string>& variables) {
+  const EndlessRun tiny;
+  std::vector<std::string> arguments = {"/usr/bin/env", "-u", "GOMP_SPINCOUNT",
+                                        "-u", "OMP_WAIT_POLICY"};
+  arguments.insert(arguments.end(), variables.begin(), variables.end());
+  for (const std::string& argument : train_command(tiny, "run")) {
+    arguments.push_back(argument);
+  }
+  Program program(arguments);
+  EXPECT_TRUE(wait_for(program, [&] { return logged_steps(tiny, "run") >= 1; }))
+      << program.err();
+  std::ifstream in("/proc/" + std::to_string(program.process()) + "/environ");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(OsdnTrain, waiting_threads_spin_shortly_unless_the_user_says_otherwise) {
+  EXPECT_THAT(environment_with({}), HasSubstr("GOMP_SPINCOUNT=1000"));
+  EXPECT_THAT(environment_with({"OMP_WAIT_POLICY=passive"}),
+              Not(HasSubstr("GOMP_SPINCOUNT")));
+  EXPECT_THAT(environment_with({"GOMP_SPINCOUNT=77"}),
+              HasSubstr("GOMP_SPINCOUNT=77"));
+}
+
 TEST(OsdnTrain, P5_SIGUSR1_saves_and_goes_on) {
   const EndlessRun tiny;
   Program program(train_command(tiny, "run"));

@@ -154,7 +154,7 @@ TEST(Resume, C4_back_to_an_older_checkpoint_sets_later_ones_aside) {
   run(tiny.request("whole"));
   run(tiny.request("run"));
   RunRequest back = tiny.request();
-  set_resume(back, (tiny.run_dir() / "checkpoints/step_000000004").string());
+  set_resume(back, (tiny.run_dir() / "checkpoints/step_000000004/").string());
   back.stop_after_s = 0;  // stops before its first step
   run(back);
   EXPECT_THAT(tiny.saved_steps(), ElementsAre(4));
@@ -177,6 +177,10 @@ TEST(Resume, from_the_checkpoint_of_another_run) {
   ASSERT_THAT(log, SizeIs(4));
   EXPECT_EQ(log.front().step, 9);
   EXPECT_THAT(tiny.saved_steps("whole"), ElementsAre(4, 8, 12));
+  RunRequest newest = tiny.request("newest");
+  set_resume(newest, tiny.run_dir("whole").string());
+  run(newest);
+  EXPECT_THAT(messages.text(), HasSubstr("nothing is left to do"));
   // The other run's folder stays taken (C4).
   error_of([&] { run(branch); });
 }

@@ -195,6 +195,23 @@ TEST(Run, P1_C7_too_many_skips_in_a_row_stop_and_the_good_state_is_saved) {
   EXPECT_THAT(tiny.log(), SizeIs(12));
 }
 
+TEST(Run, C7_weights_that_went_bad_are_never_saved) {
+  const TinyRun tiny;
+  const test::LogCapture messages;
+  run(tiny.request("run", {"training.steps=4"}));
+  RunRequest broken = tiny.request("run", {"training.max_skips=5"});
+  broken.resume = ResumeMode::kAuto;
+  broken.config.optimizer.lr = 1e39;  // more than a float holds
+  error_of([&] { run(broken); }, ExitCode::kNonFinite);
+  EXPECT_THAT(messages.text(), HasSubstr("error step 8 is not saved"));
+  EXPECT_THAT(tiny.saved_steps(), ElementsAre(4));
+  RunRequest again = tiny.request("run");
+  again.resume = ResumeMode::kAuto;
+  run(again);
+  run(tiny.request("whole"));
+  EXPECT_EQ(fingerprints(tiny.log()), fingerprints(tiny.log("whole")));
+}
+
 TEST(Run, P1_policy_stop_ends_before_the_bad_step) {
   const TinyRun tiny;
   const test::LogCapture messages;
@@ -221,6 +238,7 @@ TEST(Run, L3_steps_without_labels_are_loud_and_no_updates) {
   for (const report::StepRecord& record : tiny.log()) {
     EXPECT_TRUE(record.skipped);
     EXPECT_EQ(record.valid_labels, 0);
+    EXPECT_TRUE(std::isnan(record.loss));  // null in the file
   }
   EXPECT_THAT(messages.text(), HasSubstr("warn step 3: no label is valid"));
 }
