@@ -74,11 +74,40 @@ struct Walk {
   }
 };
 
+/// What a token brings to the chain, whatever lam is.
+template <int Width>
+struct ChainStep {
+  float k_sq[Width], inject[Width], r, rate_beta;  ///< inject: dkt k
+  bool passes[Width];                              ///< the clip let d through
+};
+
+template <typename T, int Width>
+__device__ __forceinline__ ChainStep<Width> chain_step(
+    const Walk<T, Width>& walk, const Slot<Width>& slot, int buffer, int row) {
+  const float lo = walk.p.shape.box_lo, hi = walk.p.shape.box_hi;
+  const TokenScalars token = slot.token[row];
+  const float a = slot.slope[row].x;
+  float key[Width], before[Width], grad_kt[Width];
+  load_floats<Width>(&walk.shared.k[buffer][row][walk.channel], key);
+  load_floats<Width>(&walk.shared.grad[buffer][row][walk.channel], grad_kt);
+  load_floats<Width>(&slot.d[row][walk.channel], before);
+  ChainStep<Width> step;
+  step.r = token.r;
+  step.rate_beta = token.rate_beta;
+#pragma unroll
+  for (int c = 0; c < Width; ++c) {
+    step.k_sq[c] = squared(key[c], token.k_scale);
+    step.inject[c] = grad_kt[c] * key[c];
+    const float unclipped = stepped(before[c], token.r, a, step.k_sq[c]);
+    step.passes[c] = unclipped >= lo && unclipped <= hi;
+  }
+  return step;
+}
+
 template <bool Packed, typename T, int Width>
 __device__ __forceinline__ void walk_chain(const Walk<T, Width>& walk,
                                            float* d0_partial) {
   const PreconditionerBwdParams& p = walk.p;
-  const float lo = p.shape.box_lo, hi = p.shape.box_hi;
   float lam[Width] = {};
   if (p.grad_d_T != nullptr && !p.detach) {
     load_channels<Width, Packed>(p.grad_d_T + walk.d_at, walk.channel,
@@ -89,30 +118,27 @@ __device__ __forceinline__ void walk_chain(const Walk<T, Width>& walk,
       const std::int64_t number = turn - 1;
       Slot<Width>& slot = walk.shared.slot[number % 2];
       const int buffer = static_cast<int>(number % kRing);
+      // The next token is loaded before this one's stores: behind them, loads
+      // from shared memory would have to wait, and with them all that could
+      // run in the shadow of the shuffles.
+      ChainStep<Width> next = chain_step(walk, slot, buffer, kBlock - 1);
 #pragma unroll
       for (int row = kBlock - 1; row >= 0; --row) {
-        const TokenScalars token = slot.token[row];
-        const float a = slot.slope[row].x;
-        float key[Width], before[Width], grad_kt[Width], k_sq[Width];
+        const ChainStep<Width> step = next;
+        if (row > 0) next = chain_step(walk, slot, buffer, row - 1);
         float carried[Width];
-        load_floats<Width>(&walk.shared.k[buffer][row][walk.channel], key);
-        load_floats<Width>(&walk.shared.grad[buffer][row][walk.channel],
-                           grad_kt);
-        load_floats<Width>(&slot.d[row][walk.channel], before);
 #pragma unroll
         for (int c = 0; c < Width; ++c) {
-          k_sq[c] = squared(key[c], token.k_scale);
-          const float unclipped = stepped(before[c], token.r, a, k_sq[c]);
-          lam[c] = unclipped >= lo && unclipped <= hi ? lam[c] : 0.0f;
-          carried[c] = fmaf(grad_kt[c], key[c], token.r * lam[c]);
+          lam[c] = step.passes[c] ? lam[c] : 0.0f;
+          carried[c] = fmaf(step.r, lam[c], step.inject[c]);
         }
         store_floats<Width>(&slot.lam[row][walk.channel], lam);
-        const float pull = lane_sum(lane_dot(lam, k_sq));
+        const float pull = lane_sum(lane_dot(lam, step.k_sq));
         if (walk.lane == 0) slot.pull[row] = pull;
-        const float ds = -token.rate_beta * pull;
+        const float ds = -step.rate_beta * pull;
 #pragma unroll
         for (int c = 0; c < Width; ++c) {
-          lam[c] = p.detach ? 0.0f : fmaf(ds, k_sq[c], carried[c]);
+          lam[c] = p.detach ? 0.0f : fmaf(ds, step.k_sq[c], carried[c]);
         }
       }
     }
@@ -261,17 +287,29 @@ __device__ __forceinline__ void walk_helper(const Walk<T, Width>& walk,
           shape.eta * inverse_n * fmaf(-2.0f * beta, s, 1.0f);
     }
     __syncwarp();
-#pragma unroll 8
-    for (int row = 0; row < kBlock; ++row) {
-      const TokenScalars token = slot.token[row];
-      const float a = slot.slope[row].x;
-      store_floats<Width>(&slot.d[row][channel], d);
-      float key[Width];
-      load_floats<Width>(&walk.shared.k[buffer][row][channel], key);
+    // d again, eight tokens at a time; loads before stores, as in the chain.
+#pragma unroll 1
+    for (int half = 0; half < kBlock; half += kHalf) {
+      float k_sq[kHalf][Width], r_of[kHalf], a_of[kHalf];
 #pragma unroll
-      for (int i = 0; i < Width; ++i) {
-        d[i] = clip(stepped(d[i], token.r, a, squared(key[i], token.k_scale)),
-                    lo, hi);
+      for (int i = 0; i < kHalf; ++i) {
+        const TokenScalars token = slot.token[half + i];
+        float key[Width];
+        load_floats<Width>(&walk.shared.k[buffer][half + i][channel], key);
+        r_of[i] = token.r;
+        a_of[i] = slot.slope[half + i].x;
+#pragma unroll
+        for (int c = 0; c < Width; ++c) {
+          k_sq[i][c] = squared(key[c], token.k_scale);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kHalf; ++i) {
+        store_floats<Width>(&slot.d[half + i][channel], d);
+#pragma unroll
+        for (int c = 0; c < Width; ++c) {
+          d[c] = clip(stepped(d[c], r_of[i], a_of[i], k_sq[i][c]), lo, hi);
+        }
       }
     }
   };
