@@ -11,7 +11,8 @@ unset OSDN_CONFIG_PATH LD_LIBRARY_PATH
 expect_ok cmake --install "$build" --prefix "$prefix"
 
 cd "$work"
-for program in osdn-data osdn-train osdn-eval; do
+for source in "$source_dir"/src/apps/osdn_*.cpp; do
+  program=$(basename "$source" .cpp | tr _ -)
   echo "- $program --help"
   [[ -x $prefix/bin/$program ]] || fail "$program was not installed"
   expect_ok "$prefix/bin/$program" --help
