@@ -43,7 +43,9 @@ struct Gradients {
   static constexpr int kBufferBytes = kVec + kVectors * kChunk * 4;
   static constexpr int kDots = kBuffers + 2 * kBufferBytes;  ///< [4][4][64]
   static constexpr int kEnds = kDots + 16 * kChunk * 4;      ///< [16] warps
-  static constexpr int kSharedBytes = kEnds + 64;
+  static constexpr int kStateDots = kEnds + 64;              ///< [16 warps][K]
+  static constexpr int kSharedBytes = kStateDots + (kChannel ? 16 * K * 4 : 0);
+  static_assert(kSharedBytes <= 232448, "one block a multiprocessor");
 };
 
 enum Dot { kDotQ, kDotK, kDotKt, kDotBeta };
@@ -135,6 +137,7 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
   const Tile<kChunk> dP{reinterpret_cast<Bf16*>(shared + L::kDP)};
   float* dots = reinterpret_cast<float*>(shared + L::kDots);
   float* ends = reinterpret_cast<float*>(shared + L::kEnds);
+  float* state_dots = reinterpret_cast<float*>(shared + L::kStateDots);
 
   const std::int64_t key_stride = static_cast<std::int64_t>(args.H) * K;
   const std::int64_t write_stride = static_cast<std::int64_t>(args.HV) * K;
@@ -206,7 +209,6 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
   float dq_sum[kGrouped ? kTiles : 1][4], dk_sum[kGrouped ? kTiles : 1][4];
   float q_sum[2], k_sum[2];  // row dots over the value heads
   float dbeta[2], state_dot;
-  float channel_dot[kChannel ? 8 : 1];  // <S, dS> of eight channels
 
   while (item < items) {
     copy_async_wait<0>();
@@ -225,11 +227,9 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
 #pragma unroll
       for (int e = 0; e < 8; ++e) dp[e / 4][e % 4] = da[e / 4][e % 4] = 0.f;
       dbeta[0] = dbeta[1] = state_dot = 0.f;
-      if constexpr (kChannel) {
-#pragma unroll
-        for (int e = 0; e < 8; ++e) channel_dot[e] = 0.f;
+      if (kGrouped && head == 0) {
+        q_sum[0] = q_sum[1] = k_sum[0] = k_sum[1] = 0.f;
       }
-      if (head == 0) q_sum[0] = q_sum[1] = k_sum[0] = k_sum[1] = 0.f;
     }
     // What comes after this slot.
     int next_item = item, next_head = head, next_slot = slot + 1;
@@ -274,28 +274,47 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
             uint4{out[0], out[1], out[2], out[3]};
       }
     }
-    if (gated || kChannel) {
+    if constexpr (kChannel) {
+      // <S, dS> of the thread's eight channels, summed over the warp and kept
+      // in shared memory from slot to slot.
+      float dot[8] = {};
 #pragma unroll
       for (int i = 0; i < L::kSlot * K / 8 / L::kThreads; ++i) {
         const int at = i * L::kThreads + thread;
         const int row = at / (K / 8), col = at % (K / 8) * 8;
         const uint4 a = *reinterpret_cast<const uint4*>(S.unit(row, col));
         const uint4 b = *reinterpret_cast<const uint4*>(dS.unit(row, col));
-        if constexpr (kChannel) {  // `col` is the same in every round
-          const std::uint32_t x[4] = {a.x, a.y, a.z, a.w};
-          const std::uint32_t y[4] = {b.x, b.y, b.z, b.w};
+        const std::uint32_t x[4] = {a.x, a.y, a.z, a.w};
+        const std::uint32_t y[4] = {b.x, b.y, b.z, b.w};
 #pragma unroll
-          for (int w = 0; w < 4; ++w) {
-            channel_dot[2 * w] += low_bf16(x[w]) * low_bf16(y[w]);
-            channel_dot[2 * w + 1] += high_bf16(x[w]) * high_bf16(y[w]);
-          }
-        } else {
-          state_dot += dot_pair(a.x, b.x) + dot_pair(a.y, b.y) +
-                       dot_pair(a.z, b.z) + dot_pair(a.w, b.w);
+        for (int w = 0; w < 4; ++w) {
+          dot[2 * w] += low_bf16(x[w]) * low_bf16(y[w]);
+          dot[2 * w + 1] += high_bf16(x[w]) * high_bf16(y[w]);
         }
       }
-    }
 #pragma unroll
+      for (int e = 0; e < 8; ++e) {
+#pragma unroll
+        for (int step = K / 8; step < 32; step *= 2) {
+          dot[e] += __shfl_xor_sync(0xffffffffu, dot[e], step);
+        }
+        float* sum = state_dots + warp * K + 8 * lane + e;
+        if (lane < K / 8) *sum = slot == 0 ? dot[e] : *sum + dot[e];
+      }
+    }
+    if (gated) {
+#pragma unroll
+      for (int i = 0; i < L::kSlot * K / 8 / L::kThreads; ++i) {
+        const int at = i * L::kThreads + thread;
+        const int row = at / (K / 8), col = at % (K / 8) * 8;
+        const uint4 a = *reinterpret_cast<const uint4*>(S.unit(row, col));
+        const uint4 b = *reinterpret_cast<const uint4*>(dS.unit(row, col));
+        state_dot += dot_pair(a.x, b.x) + dot_pair(a.y, b.y) +
+                     dot_pair(a.z, b.z) + dot_pair(a.w, b.w);
+      }
+    }
+    // Rolled where registers are short.
+#pragma unroll(kChannel ? 1 : 4)
     for (int s = 0; s < L::kSlot / 16; ++s) {
       std::uint32_t o_a[4], x_a[4], z_a[4], b[4];
       load_a(o_a, grad_o, row0, 16 * s, lane);
@@ -328,8 +347,6 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
     if (slot + 1 == slots) {
       // Scratch in this slot's buffer, once everybody is done with it.
       using Scratch = ChannelScratch<K>;
-      float* state_dots =
-          reinterpret_cast<float*>(base + L::kGradO + Scratch::kStateDots);
       float* channel_ends =
           reinterpret_cast<float*>(base + L::kGradO + Scratch::kToEnd);
       float* segments =
@@ -399,20 +416,6 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
       }
       if constexpr (kChannel) {
         accumulate_decays(G, thread);
-#pragma unroll
-        for (int e = 0; e < 8; ++e) {
-#pragma unroll
-          for (int step = K / 8; step < 32; step *= 2) {
-            channel_dot[e] +=
-                __shfl_xor_sync(0xffffffffu, channel_dot[e], step);
-          }
-        }
-        if (lane < K / 8) {
-#pragma unroll
-          for (int e = 0; e < 8; ++e) {
-            state_dots[warp * K + 8 * lane + e] = channel_dot[e];
-          }
-        }
       }
       __syncthreads();
       if constexpr (kChannel) {
@@ -519,6 +522,7 @@ __global__ void __launch_bounds__(512, 1) gradients(const Args args) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int i = rows2[half];
+        if (!kGrouped) q_sum[half] = k_sum[half] = 0.f;
         q_sum[half] += total(kDotQ, i);
         k_sum[half] += total(kDotK, i) + total(kDotKt, i);
       }

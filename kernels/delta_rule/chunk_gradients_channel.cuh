@@ -215,9 +215,8 @@ __device__ __forceinline__ void channel_products(
 /// Scratch of the per-channel dg, in a slot buffer that is done with.
 template <int K>
 struct ChannelScratch {
-  static constexpr int kStateDots = 0;                    ///< [16 warps][K]
-  static constexpr int kToEnd = kStateDots + 16 * K * 4;  ///< [4 row groups][K]
-  static constexpr int kSegments = kToEnd + 4 * K * 4;    ///< [512 / K][K]
+  static constexpr int kToEnd = 0;                      ///< [4 row groups][K]
+  static constexpr int kSegments = kToEnd + 4 * K * 4;  ///< [512 / K][K]
   static constexpr int kEnd = kSegments + 512 * 4;
 };
 
