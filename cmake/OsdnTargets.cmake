@@ -69,5 +69,7 @@ function(osdn_add_tests area)
   gtest_discover_tests(${area}_tests
     TEST_PREFIX "${area}." NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
     # Tests run side by side; LibTorch's threads would spin for the same cores.
-    PROPERTIES TIMEOUT 300 LABELS "cpu;${area}" ENVIRONMENT OMP_NUM_THREADS=1)
+    # One value a property: this CMake takes lists here apart.
+    PROPERTIES TIMEOUT 300 LABELS cpu ENVIRONMENT OMP_NUM_THREADS=1
+      ENVIRONMENT_MODIFICATION GOMP_SPINCOUNT=set:1000)
 endfunction()
