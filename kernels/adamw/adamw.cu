@@ -196,10 +196,10 @@ std::vector<std::byte> adamw_pack_table(const std::vector<AdamWTensor>& tensors,
     if (tensor.n < 0 ||
         (tensor.n > 0 && (tensor.master == nullptr || tensor.m == nullptr ||
                           tensor.v == nullptr))) {
-      throw std::invalid_argument(
-          "adamw: tensor " + std::to_string(i) + " of " +
-          std::to_string(tensors.size()) + " has " + std::to_string(tensor.n) +
-          " elements and must have master, m and v");
+      throw std::invalid_argument("adamw: tensor " + std::to_string(i) +
+                                  " of " + std::to_string(tensors.size()) +
+                                  " has " + std::to_string(tensor.n) +
+                                  " elements and must have master, m and v");
     }
     first_chunk.push_back(first_chunk.back() +
                           (tensor.n + kChunkElements - 1) / kChunkElements);
