@@ -1,0 +1,169 @@
+// The program: exit codes, messages, files.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "eval/tiny_model.h"
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+#include "osdn/core/file.h"
+#include "osdn/core/version.h"
+#include "support/json.h"
+#include "support/temp_dir.h"
+
+namespace osdn::eval {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kProgram = OSDN_BIN_DIR "/osdn-eval";
+
+class OsdnEval : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = std::make_unique<osdn::test::TempDir>();
+    test::write_tokenizer(*dir_ / "t.model");
+    test::write_tokenizer(*dir_ / "large.model", test::kVocab + 1);
+    test::save_checkpoint(*dir_ / "osdn", 1, test::osdn_apf_model());
+    test::save_checkpoint(*dir_ / "plain", 1, test::deltanet_model());
+    test::put_file(*dir_ / "my text.txt", test::tiny_text(2, 4));
+  }
+  static void TearDownTestSuite() { dir_.reset(); }
+  void SetUp() override {
+    if (!fs::exists(kProgram)) {
+      if (std::getenv("CI") != nullptr) {
+        FAIL() << kProgram << " is missing";
+      }
+      GTEST_SKIP() << kProgram << " is not built";
+    }
+  }
+
+  /// Runs in the folder of the files above; returns stdout and stderr.
+  static std::string run(const std::string& arguments, ExitCode code) {
+    const std::string command = concat("cd ", dir_->path().string(), " && ",
+                                       kProgram, " ", arguments, " 2>&1");
+    std::string output;
+    FILE* pipe = ::popen(command.c_str(), "r");
+    char buffer[4096];
+    while (const std::size_t got =
+               std::fread(buffer, 1, sizeof(buffer), pipe)) {
+      output.append(buffer, got);
+    }
+    const int status = ::pclose(pipe);
+    EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+              static_cast<int>(code))
+        << arguments << "\n"
+        << output;
+    return output;
+  }
+
+  static constexpr const char* kUsual =
+      "--tokenizer t.model --data 'my text.txt' --split lines ";
+  static std::unique_ptr<osdn::test::TempDir> dir_;
+};
+std::unique_ptr<osdn::test::TempDir> OsdnEval::dir_;
+
+TEST_F(OsdnEval, two_models_and_their_comparison) {
+  const std::string table = run(
+      concat("--task ppl,q_geo --model osdn --out a.json --samples s.jsonl ",
+             kUsual),
+      ExitCode::kOk);
+  EXPECT_THAT(table, AllOf(HasSubstr("model osdn/checkpoints/step_000000001, "
+                                     "tokenizer t.model, dtype fp32, max_len "
+                                     "24\n"),
+                           HasSubstr("\nppl    window    word_perplexity"),
+                           HasSubstr("\nq_geo  window    q_geo_flip")));
+  const json report = osdn::test::read_json(*dir_ / "a.json");
+  EXPECT_EQ(report.at("format"), "osdn-eval/1");
+  EXPECT_EQ(report.at("version"), commit());
+  EXPECT_THAT(report.at("date").get<std::string>(),
+              testing::MatchesRegex("20..-..-..T..:..:..Z"));
+  EXPECT_THAT(report.at("device").get<std::string>(), HasSubstr("cpu, "));
+  EXPECT_THAT(report.at("command").get<std::string>(),
+              HasSubstr("osdn-eval --task ppl,q_geo --model osdn --out a.json "
+                        "--samples s.jsonl --tokenizer t.model --data 'my "
+                        "text.txt' --split lines"));
+  EXPECT_EQ(report.at("results").size(), 4U + 11U);
+  const std::string samples = read_file(*dir_ / "s.jsonl");
+  EXPECT_EQ(std::count(samples.begin(), samples.end(), '\n'), 4);
+
+  run(concat("--task ppl,q_geo --model plain --out b.json ", kUsual),
+      ExitCode::kOk);
+  EXPECT_THAT(run("--compare b.json a.json", ExitCode::kOk),
+              AllOf(HasSubstr("A: plain"), HasSubstr("B: osdn"),
+                    HasSubstr("token_perplexity"), HasSubstr("q_geo_flip")));
+
+  run(concat("--task ppl --max-len 8 --model plain --out c.json ", kUsual),
+      ExitCode::kOk);
+  EXPECT_THAT(run("--compare a.json c.json", ExitCode::kBadInput),
+              HasSubstr("max_len is 24 and 8"));
+  run("--compare a.json c.json --force", ExitCode::kOk);
+}
+
+TEST_F(OsdnEval, a_task_without_data_does_not_stop_the_others) {
+  const std::string some =
+      run(concat("--task ppl,wikitext --model osdn --out e.json "
+                 "--tokenizer t.model --data 'my text.txt' --data "
+                 "'my text.txt' --split lines"),
+          ExitCode::kUsage);
+  EXPECT_THAT(some, AllOf(HasSubstr("\nppl   window"),
+                          HasSubstr("task wikitext: --data names several"),
+                          HasSubstr("wikitext2_test.raw")));
+  EXPECT_EQ(osdn::test::read_json(*dir_ / "e.json").at("results").size(), 4U);
+}
+
+TEST_F(OsdnEval, a_limited_run_is_marked) {
+  EXPECT_THAT(
+      run(concat("--task ppl --model osdn --limit 2 ", kUsual), ExitCode::kOk),
+      AllOf(HasSubstr("\nppl *  window"), HasSubstr("* --limit")));
+}
+
+TEST_F(OsdnEval, task_list_says_what_each_needs_and_where_to_get_it) {
+  EXPECT_THAT(run("--task list", ExitCode::kOk),
+              AllOf(HasSubstr("ppl: "), HasSubstr("\nwikitext: "),
+                    HasSubstr("\nq_geo: "), HasSubstr("wikitext2_test.raw"),
+                    HasSubstr("EleutherAI/wikitext_document_level")));
+}
+
+TEST_F(OsdnEval, wrong_command_lines) {
+  EXPECT_THAT(run("--task ppl", ExitCode::kUsage), HasSubstr("--model"));
+  EXPECT_THAT(run("--task qgeo --model osdn", ExitCode::kUsage),
+              HasSubstr("did you mean 'q_geo'?"));
+  EXPECT_THAT(run("--taks ppl", ExitCode::kUsage),
+              HasSubstr("did you mean --task?"));
+  EXPECT_THAT(run(concat("--task ppl --model osdn --max-len 0 ", kUsual),
+                  ExitCode::kUsage),
+              HasSubstr("--max-len is '0'"));
+  for (const char* option : {"--out", "--samples"}) {
+    EXPECT_THAT(run(concat("--task ppl --model osdn ", kUsual, option,
+                           " nowhere/x.json"),
+                    ExitCode::kUsage),
+                AllOf(HasSubstr(option), HasSubstr("nowhere/x.json"),
+                      Not(HasSubstr("word_perplexity"))));
+  }
+  run("--compare a.json", ExitCode::kUsage);
+}
+
+TEST_F(OsdnEval, wrong_inputs) {
+  EXPECT_THAT(
+      run(concat("--task ppl --model nowhere ", kUsual), ExitCode::kBadInput),
+      HasSubstr("nowhere does not exist"));
+  EXPECT_THAT(run("--task ppl --model osdn --tokenizer large.model --data 'my "
+                  "text.txt'",
+                  ExitCode::kBadInput),
+              HasSubstr("the model was trained with"));
+  EXPECT_THAT(run("--compare t.model t.model", ExitCode::kBadInput),
+              HasSubstr("t.model: this is not JSON"));
+}
+
+}  // namespace
+}  // namespace osdn::eval

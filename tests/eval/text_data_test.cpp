@@ -1,0 +1,113 @@
+#include "osdn/eval/text_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "osdn/core/error.h"
+#include "osdn/core/file.h"
+#include "osdn/core/hash.h"
+#include "support/temp_dir.h"
+
+namespace osdn::eval {
+namespace {
+
+using testing::HasSubstr;
+
+class TextData : public testing::Test {
+ protected:
+  std::filesystem::path put(const std::string& name, const std::string& text) {
+    std::filesystem::create_directories((dir_ / name).parent_path());
+    write_file_atomic(dir_ / name, text);
+    return dir_ / name;
+  }
+  static std::string error_of(const DataOptions& options, ExitCode code) {
+    try {
+      read_wikitext(options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code);
+      return error.what();
+    }
+    ADD_FAILURE() << "no Error was thrown";
+    return "";
+  }
+  osdn::test::TempDir dir_;
+};
+
+constexpr const char* kRaw = " \n = One = \n \n it 's @-@ \n = Two = \n b \n";
+
+TEST_F(TextData, documents_with_their_words_and_bytes) {
+  const DataSet set = read_text_documents(
+      {.inputs = {put("b.txt", "one two\n\nthr\u00E9e\n"),
+                  put("a.jsonl", "{\"body\": \"x\"}\n{\"body\": \"\"}\n")},
+       .split = "lines",
+       .field = "body"});
+  ASSERT_EQ(set.documents.size(), 3U);
+  EXPECT_EQ(set.documents[0].text, "one two");
+  EXPECT_EQ(set.documents[0].words, 2);
+  EXPECT_EQ(set.documents[1].bytes, 6);
+  EXPECT_EQ(set.documents[2].text, "x");
+  EXPECT_EQ(set.dropped, 2);
+  EXPECT_EQ(set.name, "b.txt,a.jsonl");
+}
+
+TEST_F(TextData, hash_follows_every_file) {
+  const auto a = put("a.txt", "1");
+  const auto b = put("b.txt", "2");
+  EXPECT_EQ(read_text_documents({.inputs = {a}}).hash, sha256("1"));
+  const std::string both = read_text_documents({.inputs = {a, b}}).hash;
+  EXPECT_EQ(both, sha256(sha256("1") + sha256("2")));
+  EXPECT_NE(read_text_documents({.inputs = {b, a}}).hash, both);
+}
+
+TEST_F(TextData, limit_takes_the_first_documents) {
+  const auto file = put("a.txt", "1\n2\n3\n");
+  const DataSet set =
+      read_text_documents({.inputs = {file}, .split = "lines", .limit = 2});
+  ASSERT_EQ(set.documents.size(), 2U);
+  EXPECT_EQ(set.documents[1].text, "2");
+  EXPECT_EQ(read_wikitext({.inputs = {put("w.raw", kRaw)}, .limit = 1})
+                .documents.size(),
+            1U);
+}
+
+TEST_F(TextData, wikitext_counts_before_the_detokenisation) {
+  const DataSet set = read_wikitext({.inputs = {put("w.raw", kRaw)}});
+  ASSERT_EQ(set.documents.size(), 2U);
+  EXPECT_EQ(set.documents[0].text, " = One =\n\nit's-");
+  EXPECT_EQ(set.documents[0].words, 8);
+  EXPECT_EQ(set.documents[0].bytes, 23);
+}
+
+TEST_F(TextData, wikitext_pages_of_the_published_layout) {
+  const DataSet raw = read_wikitext({.inputs = {put("w.raw", kRaw)}});
+  const DataSet pages = read_wikitext(
+      {.inputs = {put("wikitext.jsonl",
+                      "{\"page\": \" = One = \\n \\n it 's @-@ \"}\n"
+                      "{\"page\": \" = Two = \\n b \\n\"}\n")}});
+  ASSERT_EQ(pages.documents.size(), raw.documents.size());
+  for (std::size_t i = 0; i < raw.documents.size(); ++i) {
+    EXPECT_EQ(pages.documents[i].words, raw.documents[i].words);
+  }
+  EXPECT_EQ(pages.documents[1].text, raw.documents[1].text);
+}
+
+TEST_F(TextData, wikitext_is_looked_for_in_a_folder) {
+  EXPECT_THAT(error_of({.inputs = {dir_.path()}}, ExitCode::kBadInput),
+              HasSubstr("wikitext2_test.raw"));
+  put("eval/wikitext2_test.raw", kRaw);
+  EXPECT_EQ(read_wikitext({.inputs = {dir_.path()}}).documents.size(), 2U);
+}
+
+TEST_F(TextData, wikitext_needs_one_input) {
+  EXPECT_THAT(error_of({}, ExitCode::kUsage), HasSubstr("--data is missing"));
+  EXPECT_THAT(error_of({.inputs = {"a", "b"}}, ExitCode::kUsage),
+              HasSubstr("expected one"));
+  EXPECT_THAT(error_of({.inputs = {dir_ / "no.raw"}}, ExitCode::kBadInput),
+              HasSubstr("no.raw"));
+  EXPECT_THAT(error_of({.inputs = {put("x.jsonl", "{\"text\": \"a\"}\n")}},
+                       ExitCode::kBadInput),
+              HasSubstr("page"));
+}
+
+}  // namespace
+}  // namespace osdn::eval
