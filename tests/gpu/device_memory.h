@@ -22,7 +22,9 @@ inline void device_free(void* at) {
   std::free(at);
 }
 inline void device_copy(void* to, const void* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
+  if (bytes > 0) {  // an empty buffer has no address
+    std::memcpy(to, from, bytes);
+  }
 }
 inline void device_fill(void* at, int byte, std::size_t bytes) {
   std::memset(at, byte, bytes);
