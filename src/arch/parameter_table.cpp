@@ -167,6 +167,14 @@ class TableBuilder {
            .value = preconditioner.retention_bias,
            .decay = Decay::kNever,
            .keep_fp32 = true});
+    } else if (preconditioner.retention == Retention::kPerHead) {
+      add({.name = prefix + "osgm_gamma_log",
+           .shape = {hv_},
+           .part = Part::kPreconditioner,
+           .init = Init::kConstant,
+           .value = preconditioner.retention_bias,
+           .decay = Decay::kNever,
+           .keep_fp32 = true});
     }
   }
 

@@ -216,22 +216,37 @@ void add_preconditioner(std::vector<Key>& keys) {
                      "Stops the gradient through d.")
                      .default_is(by_preset)
                      .also({"osgm_detach"}));
-  keys.push_back(Row(prefix + "retention",
-                     OSDN_MEMBER(model.preconditioner.retention),
-                     "Forgetting of d (APF): none, from the token by a gate of "
-                     "its own, or tied to the decay of a GDN layer.")
-                     .choices({"none", "data_dependent", "tied"})
-                     .also({"osgm_decay_mode", "apf"}));
-  keys.push_back(Row(prefix + "retention_bias",
-                     OSDN_MEMBER(model.preconditioner.retention_bias),
-                     "Bias of that gate at the start: r = sigmoid of it.")
-                     .from(-100)
-                     .to(100)
-                     .only("model.preconditioner.retention is "
-                           "\"data_dependent\"",
+  keys.push_back(
+      Row(prefix + "retention", OSDN_MEMBER(model.preconditioner.retention),
+          "Forgetting of d (APF): none, from the token by a gate of "
+          "its own, or tied to the decay of a GDN layer. A constant "
+          "and a learned number a head are there for imported "
+          "models.")
+          .choices({"none", "data_dependent", "tied", "constant", "per_head"})
+          .also({"osgm_decay_mode", "apf"}));
+  keys.push_back(
+      Row(prefix + "retention_bias",
+          OSDN_MEMBER(model.preconditioner.retention_bias),
+          "Where a learned retention starts: r = sigmoid of it.")
+          .from(-100)
+          .to(100)
+          .only("model.preconditioner.retention is \"data_dependent\" or "
+                "\"per_head\"",
+                [](const Config& config) {
+                  const Retention retention =
+                      config.model.preconditioner.retention;
+                  return retention == Retention::kDataDependent ||
+                         retention == Retention::kPerHead;
+                }));
+  keys.push_back(Row(prefix + "retention_value",
+                     OSDN_MEMBER(model.preconditioner.retention_value),
+                     "The constant r.")
+                     .above(0)
+                     .to(1)
+                     .only("model.preconditioner.retention is \"constant\"",
                            [](const Config& config) {
                              return config.model.preconditioner.retention ==
-                                    Retention::kDataDependent;
+                                    Retention::kConstant;
                            }));
 }
 

@@ -112,6 +112,8 @@ Attention::Attention(const config::ModelConfig& config, std::int64_t layer,
     if (config.preconditioner.retention == Retention::kDataDependent) {
       w_.r_proj = get("osgm_a_proj.weight");
       w_.r_bias = get("osgm_a_proj.bias");
+    } else if (config.preconditioner.retention == Retention::kPerHead) {
+      w_.r_bias = get("osgm_gamma_log");
     }
   }
 }
@@ -154,6 +156,11 @@ at::Tensor Attention::retention(const at::Tensor& x,
       return at::sigmoid(at::linear(x, w_.r_proj, w_.r_bias));
     case Retention::kTied:
       return at::exp(g);
+    case Retention::kConstant:
+      return at::full({x.size(0), HV_}, config_.preconditioner.retention_value,
+                      x.options());
+    case Retention::kPerHead:
+      return at::sigmoid(w_.r_bias).expand({x.size(0), HV_}).contiguous();
     case Retention::kNone:
       break;
   }

@@ -68,6 +68,8 @@ std::map<std::string, Change> changes() {
       {"model.preconditioner.retention", {"data_dependent", {on}}},
       {"model.preconditioner.retention_bias",
        {"3", {on, "model.preconditioner.retention=data_dependent"}}},
+      {"model.preconditioner.retention_value",
+       {"0.5", {on, "model.preconditioner.retention=constant"}}},
       {"data.train", {"[\"data/z\"]", {}}},
       {"data.validation", {"[\"data/z\"]", {}}},
       {"data.tokenizer", {"t.model", {}}},

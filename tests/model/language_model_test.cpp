@@ -57,6 +57,12 @@ std::vector<Case> nine_layers() {
     all.push_back(
         {name + "_osdn_apf", tiny(kind, true, Retention::kDataDependent)});
   }
+  // Kinds of retention that imported models have.
+  all.push_back({"deltanet_per_head",
+                 tiny(LayerKind::kDeltaNet, true, Retention::kPerHead)});
+  ModelConfig constant = tiny(LayerKind::kKda, true, Retention::kConstant);
+  constant.preconditioner.retention_value = 0.9;
+  all.push_back({"kda_constant", constant});
   return all;
 }
 
@@ -175,6 +181,23 @@ TEST(LanguageModel, eta_zero_is_the_baseline_to_the_bit) {
   const auto documents = ops::Documents::single(100);
   EXPECT_TRUE(
       at::equal(a.logits(tokens, documents), b.logits(tokens, documents)));
+}
+
+// A constant r is the r that every head can learn, at the same value.
+TEST(LanguageModel, constant_retention_equals_per_head_at_that_value) {
+  ModelConfig learned = tiny(LayerKind::kGdn, true, Retention::kPerHead);
+  learned.preconditioner.retention_bias = 2.0;
+  ModelConfig constant = tiny(LayerKind::kGdn, true, Retention::kConstant);
+  constant.preconditioner.retention_value = 1 / (1 + std::exp(-2.0));
+  ModelConfig none = tiny(LayerKind::kGdn, true, Retention::kNone);
+  const at::NoGradGuard no_grad;
+  const at::Tensor tokens = random_tokens(1, 60, 40);
+  const auto documents = ops::Documents::single(60);
+  const at::Tensor a = make(learned, at::kDouble).logits(tokens, documents);
+  const at::Tensor b = make(constant, at::kDouble).logits(tokens, documents);
+  const at::Tensor c = make(none, at::kDouble).logits(tokens, documents);
+  EXPECT_LT((a - b).abs().max().item<double>(), 1e-12);
+  EXPECT_GT((a - c).abs().max().item<double>(), 1e-6);
 }
 
 TEST(LanguageModel, initial_values_do_not_depend_on_other_parameters) {

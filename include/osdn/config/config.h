@@ -15,6 +15,8 @@ enum class Retention {                           // of the preconditioner
   kNone,                                         // "none": r = 1
   kDataDependent,  // "data_dependent": APF with its own gate
   kTied,           // "tied": r = alpha, GDN only
+  kConstant,       // "constant": r = retention_value, for imported models
+  kPerHead,        // "per_head": learned, one a head, for imported models
 };
 enum class KeyNorm { kFloor, kOff, kAdd };  // "floor" "off" "add"
 enum class QkActivation { kSilu, kRelu, kElu, kIdentity };
@@ -33,7 +35,8 @@ struct PreconditionerConfig {
   double d0_init = 1.0;
   bool detach = false;  ///< stop the gradient through d
   Retention retention = Retention::kNone;
-  double retention_bias = 6.9;  ///< b_r at the start; r = sigmoid(b_r)
+  double retention_bias = 6.9;     ///< b_r at the start; r = sigmoid(b_r)
+  double retention_value = 0.999;  ///< r of a constant retention
 };
 
 /// model: layers.md 1 to 6 and 8.

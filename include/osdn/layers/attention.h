@@ -51,7 +51,7 @@ struct AttentionWeights {
   at::Tensor a_proj, f_proj_down, f_proj_up;       // decay: GDN; KDA
   at::Tensor A_log, dt_bias;
   at::Tensor o_norm;
-  at::Tensor d0, r_proj, r_bias;  // OSDN, APF
+  at::Tensor d0, r_proj, r_bias;  // OSDN, APF; r_bias alone: r per head
 };
 
 class Attention {
