@@ -1,0 +1,181 @@
+#include "hf_keys.h"
+
+#include <cmath>
+#include <utility>
+
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+
+namespace osdn::interchange {
+
+using nlohmann::json;
+
+HfKeys::HfKeys(std::string_view text, std::string file)
+    : file_(std::move(file)) {
+  std::set<std::string> names;
+  std::string twice;
+  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::key && depth == 1 &&
+        !names.insert(parsed.get<std::string>()).second) {
+      twice = parsed.get<std::string>();
+    }
+    return true;
+  };
+  try {
+    root_ = json::parse(text, watch);
+  } catch (const json::exception& error) {
+    throw Error(concat(file_, ": is not JSON: ", error.what()),
+                ExitCode::kBadInput);
+  }
+  if (!root_.is_object()) {
+    throw Error(concat(file_, ": is ", root_.type_name(),
+                       ", expected a JSON object with the model's keys"),
+                ExitCode::kBadInput);
+  }
+  if (!twice.empty()) {
+    throw Error(concat(file_, ": ", twice,
+                       " is there twice, so that its value is not certain; "
+                       "expected it once"),
+                ExitCode::kBadInput);
+  }
+}
+
+bool HfKeys::is_null(const std::string& key) const {
+  return root_.contains(key) && root_.at(key).is_null();
+}
+
+const json* HfKeys::find(const std::string& key) {
+  seen_.insert(key);
+  const auto found = root_.find(key);
+  return found == root_.end() ? nullptr : &*found;
+}
+
+std::string HfKeys::found(const std::string& key) const {
+  return root_.contains(key) ? root_.at(key).dump() : "missing";
+}
+
+void HfKeys::problem(const std::string& what) {
+  problems_.push_back(concat(file_, ": ", what));
+}
+
+void HfKeys::warn(const std::string& what) {
+  warnings_.push_back(concat(file_, ": ", what));
+}
+
+void HfKeys::wrong(const std::string& key, const std::string& allowed) {
+  problem(concat(key, " is ", found(key), ", expected ", allowed));
+}
+
+bool HfKeys::boolean(const std::string& key, bool initial) {
+  const json* value = find(key);
+  if (value == nullptr) return initial;
+  if (value->is_boolean()) return value->get<bool>();
+  wrong(key, "true or false");
+  return initial;
+}
+
+std::optional<bool> HfKeys::optional_boolean(const std::string& key) {
+  const json* value = find(key);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  if (value->is_boolean()) return value->get<bool>();
+  wrong(key, "true, false or null");
+  return std::nullopt;
+}
+
+std::int64_t HfKeys::integer(const std::string& key, std::int64_t initial,
+                             std::int64_t low) {
+  const json* value = find(key);
+  if (value == nullptr) return initial;
+  if (value->is_null()) {
+    wrong(key, concat("an integer from ", low, " on"));
+    return initial;
+  }
+  return optional_integer(key, low).value_or(initial);
+}
+
+std::optional<std::int64_t> HfKeys::optional_integer(const std::string& key,
+                                                     std::int64_t low) {
+  const json* value = find(key);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  // Wider numbers fit no size that the configuration allows.
+  constexpr std::int64_t kHigh = std::int64_t{1} << 40;
+  if (value->is_number_integer() && *value >= low && *value <= kHigh) {
+    return value->get<std::int64_t>();
+  }
+  wrong(key, concat("an integer from ", low, " to ", kHigh));
+  return std::nullopt;
+}
+
+double HfKeys::number(const std::string& key, double initial, double low,
+                      bool null_is_missing) {
+  const json* value = find(key);
+  if (value == nullptr || (null_is_missing && value->is_null())) {
+    return initial;
+  }
+  if (value->is_number() && value->get<double>() >= low &&
+      std::isfinite(value->get<double>())) {
+    return value->get<double>();
+  }
+  wrong(key, concat("a number from ", low, " on"));
+  return initial;
+}
+
+std::optional<double> HfKeys::optional_number(const std::string& key) {
+  const json* value = find(key);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  if (value->is_number() && std::isfinite(value->get<double>())) {
+    return value->get<double>();
+  }
+  wrong(key, "a number or null");
+  return std::nullopt;
+}
+
+std::string HfKeys::text(const std::string& key, const std::string& initial) {
+  const json* value = find(key);
+  if (value == nullptr) return initial;
+  if (value->is_string()) return value->get<std::string>();
+  wrong(key, "a string");
+  return initial;
+}
+
+std::vector<std::string> HfKeys::texts(const std::string& key) {
+  const json* value = find(key);
+  if (value == nullptr || value->is_null()) return {};
+  std::vector<std::string> all;
+  if (value->is_array()) {
+    for (const json& item : *value) {
+      if (item.is_string()) all.push_back(item.get<std::string>());
+    }
+    if (all.size() == value->size()) return all;
+  }
+  wrong(key, "a list of strings");
+  return {};
+}
+
+void HfKeys::must_be_off(const std::string& key, const std::string& why) {
+  const json* value = find(key);
+  if (value == nullptr || value->is_null() || *value == false ||
+      *value == "none") {
+    return;
+  }
+  wrong(key, concat("null or false: ", why));
+}
+
+std::vector<std::string> HfKeys::unseen() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : root_.items()) {
+    if (!seen_.contains(key)) keys.push_back(key);
+  }
+  return keys;
+}
+
+void HfKeys::throw_problems() const {
+  if (problems_.empty()) return;
+  std::string message = problems_.front();
+  for (std::size_t i = 1; i < problems_.size(); ++i) {
+    message += "\n  " + problems_[i];
+  }
+  throw Error(message, ExitCode::kBadInput);
+}
+
+}  // namespace osdn::interchange

@@ -1,0 +1,398 @@
+#include "osdn/interchange/hf_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "interchange/sample_models.h"
+#include "osdn/core/error.h"
+#include "osdn/core/file.h"
+#include "support/shared_data.h"
+
+namespace osdn::interchange {
+namespace {
+
+using config::KeyNorm;
+using config::LayerKind;
+using config::ModelConfig;
+using config::PreconditionerConfig;
+using config::Retention;
+using nlohmann::json;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+ImportedConfig import(const json& keys) {
+  return hf_config_to_model(keys.dump(), "folder/config.json");
+}
+
+// The message of the Error that importing throws.
+std::string fault(const json& keys) {
+  try {
+    import(keys);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing thrown for " << keys.dump();
+  return {};
+}
+
+json small(const std::string& type) {
+  json keys = {{"model_type", type}, {"hidden_size", 64},
+               {"num_heads", 2},     {"num_hidden_layers", 2},
+               {"vocab_size", 256},  {"intermediate_size", 128}};
+  if (type.find("delta_net") == std::string::npos) keys["head_dim"] = 32;
+  return keys;
+}
+
+json online_scaled(const std::string& type) {
+  json keys = small(type);
+  keys["use_osgm"] = true;
+  keys["osgm_eta"] = 0.5;
+  keys["osgm_d_min"] = 0.25;
+  keys["osgm_d_max"] = 3.0;
+  keys["osgm_use_denominator"] = false;
+  keys["osgm_decay_mode"] = "none";
+  return keys;
+}
+
+json with(json keys, const std::string& key, const json& value) {
+  keys[key] = value;
+  return keys;
+}
+
+TEST(HfConfig, missing_keys_have_the_public_defaults) {
+  const ModelConfig d = import({{"model_type", "delta_net"}}).model;
+  EXPECT_EQ(d.layer, LayerKind::kDeltaNet);
+  EXPECT_EQ(d.hidden_size, 2048);
+  EXPECT_EQ(d.num_layers, 24);
+  EXPECT_EQ(d.num_heads, 16);
+  EXPECT_FALSE(d.output_gate());
+  EXPECT_EQ(d.mlp_width(), 5632);
+  const ModelConfig g = import({{"model_type", "gated_deltanet"}}).model;
+  EXPECT_EQ(g.num_layers, 21);
+  EXPECT_EQ(g.num_heads, 6);
+  EXPECT_EQ(g.key_width(), 256);
+  EXPECT_EQ(g.value_width(), 512);
+  EXPECT_TRUE(g.output_gate());
+  const ModelConfig a = import({{"model_type", "kda"}}).model;
+  EXPECT_EQ(a.num_layers, 24);
+  EXPECT_EQ(a.num_heads, 16);
+  EXPECT_EQ(a.key_width(), 128);
+  EXPECT_EQ(a.value_width(), 128);
+  EXPECT_FALSE(a.lower_bound);
+  EXPECT_FALSE(a.preconditioner.enabled);
+}
+
+TEST(HfConfig, reference_files_are_read_without_warnings) {
+  OSDN_NEEDS_SHARED("golden/hf");
+  for (const char* name :
+       {"delta_net", "delta_net_gated_tied", "gated_deltanet", "kda",
+        "kda_bounded", "os_gated_deltanet_tied", "os_kda_apf", "osla_delta_net",
+        "osla_delta_net_apf"}) {
+    SCOPED_TRACE(name);
+    const auto path =
+        ::osdn::test::shared_path("golden/hf") / name / "config.json";
+    const ImportedConfig imported =
+        hf_config_to_model(read_file(path), path.string());
+    EXPECT_THAT(imported.warnings, IsEmpty());
+    EXPECT_EQ(imported.max_position_embeddings, 512);
+    // What is written for the model names the same type and class.
+    const json original = json::parse(read_file(path));
+    const json written = json::parse(model_to_hf_config(imported.model, {}));
+    EXPECT_EQ(written.at("model_type"), original.at("model_type"));
+    EXPECT_EQ(written.at("architectures"), original.at("architectures"));
+  }
+}
+
+TEST(HfConfig, every_model_comes_back_from_what_is_written) {
+  for (const auto& [name, model] : test::sample_models()) {
+    SCOPED_TRACE(name);
+    ExportOptions options;
+    options.max_position_embeddings = 77;
+    const std::string text = model_to_hf_config(model, options);
+    const ImportedConfig imported = hf_config_to_model(text, "config.json");
+    EXPECT_THAT(imported.warnings, IsEmpty());
+    EXPECT_EQ(imported.max_position_embeddings, 77);
+    EXPECT_EQ(test::described(imported.model), test::described(model));
+    EXPECT_EQ(model_to_hf_config(imported.model, options), text);
+  }
+}
+
+TEST(HfConfig, written_files_name_what_the_public_classes_need) {
+  ExportOptions options;
+  options.dtype = DType::kBF16;
+  options.bos_token_id = 5;
+  options.pad_token_id = 0;
+  const json keys =
+      json::parse(model_to_hf_config(test::sample_models().at("kda"), options));
+  EXPECT_EQ(keys.at("model_type"), "kda");
+  EXPECT_EQ(keys.at("architectures"), json::array({"KDAForCausalLM"}));
+  EXPECT_EQ(keys.at("dtype"), "bfloat16");
+  EXPECT_EQ(keys.at("bos_token_id"), 5);
+  EXPECT_EQ(keys.at("eos_token_id"), 2);
+  EXPECT_EQ(keys.at("pad_token_id"), 0);
+  EXPECT_FALSE(keys.contains("use_osgm"));
+}
+
+TEST(HfConfig, unsupported_features_are_errors_and_never_ignored) {
+  const json base = small("delta_net");
+  EXPECT_THAT(fault(with(base, "hidden_act", "gelu")),
+              AllOf(HasSubstr("folder/config.json: hidden_act is \"gelu\""),
+                    HasSubstr("\"swish\"")));
+  EXPECT_THAT(fault(with(base, "attn", {{"layers", {1}}, {"num_heads", 2}})),
+              HasSubstr("attn is {"));
+  EXPECT_THAT(fault(with(base, "attnres_block_size", 4)),
+              HasSubstr("attnres_block_size is 4"));
+  EXPECT_THAT(fault(with(base, "use_l2warp", true)),
+              HasSubstr("use_l2warp is true"));
+  EXPECT_THAT(fault(with(base, "conv_bias", true)), HasSubstr("conv_bias"));
+  EXPECT_THAT(fault(with(base, "qk_norm", "rms")),
+              AllOf(HasSubstr("qk_norm is \"rms\""), HasSubstr("\"sum\"")));
+  EXPECT_THAT(fault(with(base, "model_type", "llama")),
+              AllOf(HasSubstr("model_type is \"llama\""),
+                    HasSubstr("\"gated_deltanet\"")));
+  EXPECT_THAT(
+      fault(with(base, "architectures", json::array({"LlamaForCausalLM"}))),
+      HasSubstr("\"DeltaNetForCausalLM\""));
+  EXPECT_THAT(fault(with(small("gated_deltanet"), "use_osgm", true)),
+              HasSubstr("use_osgm is true"));
+}
+
+TEST(HfConfig, all_faults_are_reported_together) {
+  json keys = small("delta_net");
+  keys["hidden_size"] = "64";
+  keys["num_heads"] = 0;
+  keys["use_beta"] = 1;
+  EXPECT_THAT(fault(keys),
+              AllOf(HasSubstr("hidden_size is \"64\""),
+                    HasSubstr("num_heads is 0"), HasSubstr("use_beta is 1")));
+}
+
+TEST(HfConfig, sizes_that_do_not_divide_are_named) {
+  EXPECT_THAT(fault(with(small("delta_net"), "num_heads", 3)),
+              HasSubstr("num_heads is 3"));
+  EXPECT_THAT(fault(with(small("kda"), "num_v_heads", 3)),
+              HasSubstr("num_v_heads is 3"));
+  EXPECT_THAT(fault(with(small("gated_deltanet"), "expand_v", 1.03)),
+              HasSubstr("expand_v is 1.03"));
+  json safe = with(small("kda"), "safe_gate", true);
+  EXPECT_THAT(fault(safe), HasSubstr("safe_gate"));
+  EXPECT_THAT(fault(with(safe, "lower_bound", -6)), HasSubstr("lower_bound"));
+}
+
+TEST(HfConfig, unknown_keys_are_warnings) {
+  const ImportedConfig imported =
+      import(with(small("kda"), "sparkle_factor", 3));
+  EXPECT_THAT(imported.warnings, Contains(HasSubstr("sparkle_factor")));
+}
+
+TEST(HfConfig, broken_files_are_errors) {
+  EXPECT_THROW(hf_config_to_model("{", "c.json"), Error);
+  EXPECT_THROW(hf_config_to_model("[1]", "c.json"), Error);
+  EXPECT_THROW(hf_config_to_model("{}", "c.json"), Error);
+  try {
+    hf_config_to_model(
+        R"({"model_type": "kda", "num_heads": 2, "num_heads": 4})", "c.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("num_heads is there twice"));
+  }
+}
+
+// ---- the traps of layers.md 7 ----------------------------------------------
+
+TEST(HfConfig, T4_osla_without_osgm_is_another_model) {
+  const json keys = online_scaled("osla_delta_net");
+  EXPECT_NO_THROW(import(keys));
+  EXPECT_THAT(
+      fault(with(keys, "use_osgm", false)),
+      AllOf(HasSubstr("use_osgm is false"), HasSubstr("another model")));
+  json absent = keys;
+  absent.erase("use_osgm");
+  EXPECT_THAT(fault(absent), HasSubstr("use_osgm is missing"));
+}
+
+TEST(HfConfig, T5_a_beta_aware_deltanet_is_not_written_as_osla) {
+  ModelConfig model = test::sample_models().at("osla_delta_net");
+  EXPECT_EQ(hf_model_type(model), "osla_delta_net");
+  model.preconditioner.beta_aware = true;
+  EXPECT_EQ(hf_model_type(model), "osdn_delta_net");
+  const json keys = json::parse(model_to_hf_config(model, {}));
+  EXPECT_EQ(keys.at("architectures"), json::array({"OsdnDeltaNetForCausalLM"}));
+  EXPECT_EQ(keys.at("osgm_beta_aware"), true);
+  EXPECT_TRUE(import(keys).model.preconditioner.beta_aware);
+  // Without a learned beta the two steps are one.
+  model.use_beta = false;
+  EXPECT_EQ(hf_model_type(model), "osla_delta_net");
+
+  ModelConfig negative = test::sample_models().at("osla_delta_net");
+  negative.allow_neg_eigval = true;
+  EXPECT_EQ(hf_model_type(negative), "osdn_delta_net");
+}
+
+TEST(HfConfig, T5_osla_is_beta_free_whatever_its_file_says) {
+  const ImportedConfig imported =
+      import(with(online_scaled("osla_delta_net"), "osgm_beta_aware", true));
+  EXPECT_FALSE(imported.model.preconditioner.beta_aware);
+  EXPECT_THAT(imported.warnings, Contains(HasSubstr("osgm_beta_aware")));
+}
+
+TEST(HfConfig, T6_nulls_are_the_authors_defaults_with_a_warning) {
+  for (const char* type : {"osla_delta_net", "os_gated_deltanet", "kda"}) {
+    SCOPED_TRACE(type);
+    for (const bool null : {true, false}) {
+      json keys = online_scaled(type);
+      for (const char* key : {"osgm_eta", "osgm_d_min", "osgm_d_max"}) {
+        if (null) {
+          keys[key] = nullptr;
+        } else {
+          keys.erase(key);
+        }
+      }
+      const ImportedConfig imported = import(keys);
+      EXPECT_EQ(imported.model.preconditioner.eta, 1);
+      EXPECT_EQ(imported.model.preconditioner.d_min, 0);
+      EXPECT_EQ(imported.model.preconditioner.d_max, 1e9);
+      EXPECT_THAT(imported.warnings, Contains(HasSubstr("osgm_eta")));
+      EXPECT_THAT(imported.warnings, Contains(HasSubstr("osgm_d_min")));
+      EXPECT_THAT(imported.warnings,
+                  Contains(AllOf(HasSubstr("osgm_d_max"), HasSubstr("2026"))));
+    }
+  }
+}
+
+TEST(HfConfig, T6_every_value_is_written) {
+  for (const char* name :
+       {"osla_delta_net", "osdn_delta_net", "os_gated_deltanet", "os_kda"}) {
+    SCOPED_TRACE(name);
+    const json keys =
+        json::parse(model_to_hf_config(test::sample_models().at(name), {}));
+    for (const char* key :
+         {"osgm_eta", "osgm_d_min", "osgm_d_max", "osgm_use_denominator",
+          "osgm_decay_mode", "osgm_norm", "osgm_d0_init", "osgm_detach"}) {
+      ASSERT_TRUE(keys.contains(key)) << key;
+      EXPECT_FALSE(keys.at(key).is_null()) << key;
+    }
+  }
+}
+
+TEST(HfConfig, T7_gdn_is_beta_aware_with_post_gate_regret_only) {
+  const json keys = online_scaled("os_gated_deltanet");
+  EXPECT_FALSE(import(keys).model.preconditioner.beta_aware);
+  EXPECT_FALSE(import(with(keys, "osgm_post_gate_regret", false))
+                   .model.preconditioner.beta_aware);
+  EXPECT_TRUE(import(with(keys, "osgm_post_gate_regret", true))
+                  .model.preconditioner.beta_aware);
+  const ModelConfig model = test::sample_models().at("os_gated_deltanet");
+  EXPECT_EQ(
+      json::parse(model_to_hf_config(model, {})).at("osgm_post_gate_regret"),
+      model.preconditioner.beta_aware);
+}
+
+TEST(HfConfig, T7_os_kda_defaults_to_a_constant_retention) {
+  const ImportedConfig imported = import(small("os_kda"));
+  const PreconditionerConfig& scale = imported.model.preconditioner;
+  EXPECT_TRUE(scale.enabled);
+  EXPECT_EQ(scale.retention, Retention::kConstant);
+  EXPECT_EQ(scale.retention_value, 0.999);
+  EXPECT_EQ(scale.eta, 1);
+  EXPECT_EQ(scale.d_min, 0);
+  EXPECT_EQ(scale.d_max, 1e9);
+  EXPECT_TRUE(scale.beta_aware);
+  EXPECT_THAT(imported.warnings, IsEmpty());
+}
+
+TEST(HfConfig, T7_kda_with_osgm_is_online_scaled) {
+  EXPECT_FALSE(import(small("kda")).model.preconditioner.enabled);
+  EXPECT_FALSE(import(with(online_scaled("kda"), "use_osgm", false))
+                   .model.preconditioner.enabled);
+  json keys = online_scaled("kda");
+  keys.erase("osgm_decay_mode");
+  const PreconditionerConfig scale = import(keys).model.preconditioner;
+  EXPECT_TRUE(scale.enabled);
+  EXPECT_EQ(scale.retention, Retention::kNone);
+  EXPECT_EQ(scale.eta, 0.5);
+  EXPECT_FALSE(import(with(keys, "osgm_beta_aware", false))
+                   .model.preconditioner.beta_aware);
+}
+
+TEST(HfConfig, T8_the_denominator_adds_and_is_no_floor) {
+  const json keys = online_scaled("os_kda");
+  const auto norm = [](const json& file) {
+    return import(file).model.preconditioner.norm;
+  };
+  EXPECT_EQ(norm(keys), KeyNorm::kOff);
+  EXPECT_EQ(norm(with(keys, "osgm_use_denominator", true)), KeyNorm::kAdd);
+  EXPECT_EQ(norm(with(keys, "osgm_use_denominator", nullptr)), KeyNorm::kOff);
+  EXPECT_EQ(norm(with(keys, "osgm_norm", "floor")), KeyNorm::kFloor);
+  // Without unit keys a null is not certain.
+  json sum = online_scaled("osla_delta_net");
+  sum["qk_norm"] = "sum";
+  EXPECT_NO_THROW(import(sum));
+  EXPECT_THAT(fault(with(sum, "osgm_use_denominator", nullptr)),
+              HasSubstr("osgm_use_denominator is null"));
+  // osdn's floor equals the authors' "off" for unit keys only.
+  ModelConfig model = test::sample_models().at("osla_delta_net");
+  model.preconditioner.norm = KeyNorm::kFloor;
+  EXPECT_EQ(hf_model_type(model), "osla_delta_net");
+  EXPECT_EQ(
+      json::parse(model_to_hf_config(model, {})).at("osgm_use_denominator"),
+      false);
+  model.qk_norm = config::QkNorm::kSum;
+  EXPECT_EQ(hf_model_type(model), "osdn_delta_net");
+}
+
+TEST(HfConfig, T11_ema_modes_and_abandoned_variants_are_refused) {
+  const json keys = online_scaled("osla_delta_net");
+  EXPECT_THAT(fault(with(keys, "osgm_decay_mode", "ema")),
+              AllOf(HasSubstr("osgm_decay_mode is \"ema\""),
+                    HasSubstr("\"learnable\"")));
+  for (const char* key :
+       {"osgm_ema_normalize", "osgm_freeze", "gate_aware_hypergradient",
+        "osgm_post_gate_residual", "osgm_post_gate_use_remaining"}) {
+    EXPECT_THAT(fault(with(keys, key, true)), HasSubstr(key));
+    EXPECT_NO_THROW(import(with(keys, key, false))) << key;
+  }
+  EXPECT_THAT(fault(with(keys, "osgm_post_gate_clamp_min", 0.1)),
+              HasSubstr("osgm_post_gate_clamp_min"));
+  EXPECT_THAT(import(with(keys, "osgm_ema_alpha", 0.999)).warnings, IsEmpty());
+}
+
+TEST(HfConfig, retention_modes) {
+  const auto retention = [](const json& file) {
+    return import(file).model.preconditioner.retention;
+  };
+  json keys = online_scaled("os_gated_deltanet");
+  EXPECT_EQ(retention(keys), Retention::kNone);
+  EXPECT_EQ(retention(with(keys, "osgm_decay_mode", "learnable")),
+            Retention::kPerHead);
+  EXPECT_EQ(retention(with(keys, "osgm_decay", true)), Retention::kPerHead);
+  keys["osgm_decay_mode"] = "data_dependent";
+  EXPECT_EQ(retention(keys), Retention::kDataDependent);
+  EXPECT_THAT(fault(with(keys, "osgm_decay", true)), HasSubstr("osgm_decay"));
+  EXPECT_EQ(retention(with(keys, "osgm_d_decay_source", "gdn")),
+            Retention::kTied);
+  keys["osgm_decay_mode"] = "constant";
+  keys["osgm_decay_gamma"] = 0.75;
+  EXPECT_EQ(import(keys).model.preconditioner.retention_value, 0.75);
+  EXPECT_THAT(fault(with(keys, "osgm_decay_gamma", 1.5)),
+              HasSubstr("osgm_decay_gamma is 1.5"));
+  EXPECT_THAT(
+      fault(with(online_scaled("os_kda"), "osgm_decay_mode", "learnable")),
+      HasSubstr("osgm_decay_mode is \"learnable\""));
+  EXPECT_THAT(
+      fault(with(online_scaled("os_kda"), "osgm_d_decay_source", "gdn")),
+      HasSubstr("osgm_d_decay_source"));
+  ModelConfig kda = test::sample_models().at("os_kda");
+  kda.preconditioner.retention = Retention::kPerHead;
+  EXPECT_THROW(hf_model_type(kda), Error);
+}
+
+}  // namespace
+}  // namespace osdn::interchange
