@@ -13,6 +13,7 @@
 #include "osdn/core/file.h"
 #include "osdn/core/log.h"
 #include "osdn/core/run_main.h"
+#include "osdn/core/short_spin.h"
 #include "osdn/core/version.h"
 #include "osdn/eval/compare.h"
 #include "osdn/eval/evaluation.h"
@@ -170,5 +171,6 @@ ExitCode run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  osdn::restart_with_short_spin(argv);
   return osdn::run_main(argc, argv, run);
 }
