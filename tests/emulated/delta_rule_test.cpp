@@ -82,6 +82,22 @@ TEST(EmulatedChunk, gate_per_head_and_write_key) {
   expect_right(c, DeltaRuleVersion::kChunk);
 }
 
+TEST(EmulatedChunk, K8_gate_per_channel) {
+  DeltaRuleCase c;
+  c.name = "64x64, channel gate to -5";
+  c.lengths = {70, 0, 1};
+  c.gate = DeltaRuleGate::kPerChannel;
+  c.log_decay = -5;
+  expect_right(c, DeltaRuleVersion::kChunk);
+  c.name = "128x64, channel gate -1000, write key, grouped";
+  c.key_width = 128;
+  c.lengths = {65};
+  c.value_heads = 2;
+  c.log_decay = -1000;
+  c.separate_key = true;
+  expect_right(c, DeltaRuleVersion::kChunk);
+}
+
 TEST(EmulatedChunk, grouped_value_heads) {
   DeltaRuleCase c;
   c.name = "128x192, gate, grouped";
