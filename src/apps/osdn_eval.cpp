@@ -121,6 +121,33 @@ void check_writable(const char* option,
   }
 }
 
+/// Nothing that the user gave may be written over.
+void check_distinct(const Arguments& args) {
+  const auto same = [](const std::filesystem::path& a,
+                       const std::filesystem::path& b) {
+    std::error_code missing;
+    return std::filesystem::equivalent(a, b, missing) ||
+           a.lexically_normal() == b.lexically_normal();
+  };
+  std::vector<std::filesystem::path> inputs = args.eval.data.inputs;
+  if (args.eval.tokenizer) inputs.push_back(*args.eval.tokenizer);
+  const auto check = [&](const char* option,
+                         const std::optional<std::filesystem::path>& file) {
+    if (!file) return;
+    for (const std::filesystem::path& input : inputs) {
+      if (!same(*file, input)) continue;
+      throw osdn::Error(
+          osdn::concat(option, " is ", file->string(),
+                       ", which is an input of this evaluation; give it a "
+                       "name of its own"),
+          ExitCode::kUsage);
+    }
+  };
+  check("--out", args.out);
+  if (args.out) inputs.push_back(*args.out);
+  check("--samples", args.samples);
+}
+
 ExitCode evaluate(const Arguments& args, const std::string& command) {
   if (args.eval.model.empty()) {
     throw osdn::Error("--model is missing: a run folder or checkpoint folder",
@@ -128,6 +155,7 @@ ExitCode evaluate(const Arguments& args, const std::string& command) {
   }
   check_writable("--out", args.out);
   check_writable("--samples", args.samples);
+  check_distinct(args);
   const osdn::eval::Evaluation evaluation = osdn::eval::evaluate(args.eval);
   if (!evaluation.results.empty()) {
     std::cout << osdn::eval::results_table(evaluation.results) << std::flush;

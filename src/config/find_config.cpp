@@ -84,6 +84,12 @@ fs::path find_config(const std::string& name) {
       return path;
     }
   }
+  std::error_code error;
+  if (fs::is_directory(name, error)) {
+    throw Error(concat("The configuration \"", name,
+                       "\" is a folder; give the JSON file in it."),
+                ExitCode::kUsage);
+  }
   std::string message =
       concat("The configuration \"", name, "\" was not found. Tried:");
   for (const fs::path& path : tried) {

@@ -15,6 +15,7 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/nearest.h"
+#include "osdn/core/utf8.h"
 #include "presets.h"
 #include "problems.h"
 
@@ -359,6 +360,11 @@ JsonNode override_value(const std::string& text, const std::string& origin,
 
 void apply_override(JsonNode& root, const std::string& text,
                     std::vector<std::string>& problems) {
+  if (const auto bad = first_invalid_utf8(text)) {
+    problems.push_back(concat("--set ", text.substr(0, *bad), ": byte ",
+                              *bad + 1, " is not UTF-8; keys and values are."));
+    return;
+  }
   const std::string origin = concat("--set ", text);
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {

@@ -140,9 +140,13 @@ class ShardSetWriter {
   std::vector<std::pair<std::filesystem::path, ShardHeader>> finished_;
 };
 
+// As many as training.threads may be.
+constexpr std::int64_t kMaxThreads = 4096;
+
 std::size_t thread_count(std::int64_t asked) {
-  if (asked < 0) {
-    throw Error(concat(asked, " threads; expected at least 1, or 0 for all"),
+  if (asked < 0 || asked > kMaxThreads) {
+    throw Error(concat(asked, " threads; expected 1 to ", kMaxThreads,
+                       ", or 0 for all"),
                 ExitCode::kUsage);
   }
   if (asked > 0) {

@@ -1,6 +1,7 @@
 #include "hf_keys.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "osdn/core/concat.h"
@@ -22,13 +23,13 @@ HfKeys::HfKeys(std::string_view text, std::string file)
     return true;
   };
   try {
-    root_ = json::parse(text, watch);
+    root_ = std::make_unique<const json>(json::parse(text, watch));
   } catch (const json::exception& error) {
     throw Error(concat(file_, ": is not JSON: ", error.what()),
                 ExitCode::kBadInput);
   }
-  if (!root_.is_object()) {
-    throw Error(concat(file_, ": is ", root_.type_name(),
+  if (!root_->is_object()) {
+    throw Error(concat(file_, ": is ", root_->type_name(),
                        ", expected a JSON object with the model's keys"),
                 ExitCode::kBadInput);
   }
@@ -40,18 +41,25 @@ HfKeys::HfKeys(std::string_view text, std::string file)
   }
 }
 
+HfKeys::~HfKeys() = default;
+HfKeys::HfKeys(HfKeys&&) noexcept = default;
+
+bool HfKeys::has(const std::string& key) const {
+  return root_->contains(key);
+}
+
 bool HfKeys::is_null(const std::string& key) const {
-  return root_.contains(key) && root_.at(key).is_null();
+  return root_->contains(key) && root_->at(key).is_null();
 }
 
 const json* HfKeys::find(const std::string& key) {
   seen_.insert(key);
-  const auto found = root_.find(key);
-  return found == root_.end() ? nullptr : &*found;
+  const auto found = root_->find(key);
+  return found == root_->end() ? nullptr : &*found;
 }
 
 std::string HfKeys::found(const std::string& key) const {
-  return root_.contains(key) ? root_.at(key).dump() : "missing";
+  return root_->contains(key) ? root_->at(key).dump() : "missing";
 }
 
 void HfKeys::problem(const std::string& what) {
@@ -163,7 +171,7 @@ void HfKeys::must_be_off(const std::string& key, const std::string& why) {
 
 std::vector<std::string> HfKeys::unseen() const {
   std::vector<std::string> keys;
-  for (const auto& [key, value] : root_.items()) {
+  for (const auto& [key, value] : root_->items()) {
     if (!seen_.contains(key)) keys.push_back(key);
   }
   return keys;

@@ -3,11 +3,13 @@
 // message lists everything.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace osdn::interchange {
@@ -16,8 +18,10 @@ class HfKeys {
  public:
   /// Throws Error when the text is no JSON object or names a key twice.
   HfKeys(std::string_view text, std::string file);
+  ~HfKeys();
+  HfKeys(HfKeys&&) noexcept;
 
-  bool has(const std::string& key) const { return root_.contains(key); }
+  bool has(const std::string& key) const;
   bool is_null(const std::string& key) const;
 
   // The value, or `initial` when the key is missing. A null counts as missing
@@ -57,7 +61,7 @@ class HfKeys {
  private:
   const nlohmann::json* find(const std::string& key);
 
-  nlohmann::json root_;
+  std::unique_ptr<const nlohmann::json> root_;
   std::string file_;
   std::set<std::string> seen_;
   std::vector<std::string> problems_;

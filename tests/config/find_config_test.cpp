@@ -86,6 +86,12 @@ TEST(FindConfig, not_found_lists_places_and_names) {
   }
   EXPECT_THROW(find_config(""), Error);
   EXPECT_THROW(find_config("/no/such/file.json"), Error);
+  try {
+    find_config(folder.path().string());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is a folder"));
+  }
 }
 
 TEST(FindConfig, messages_name_the_file_that_was_read) {

@@ -309,6 +309,9 @@ TEST(Reader, malformed_overrides) {
               HasSubstr("duplicate"));
   EXPECT_THAT(refused_set({"optimizer.learning_rat=null"}),
               HasSubstr("is not a known key"));
+  EXPECT_THAT(refused_set({"run_dir=a\xff"
+                           "b"}),
+              HasSubstr("--set run_dir=a: byte 10 is not UTF-8"));
 }
 
 // ---- presets: layers.md section 6, every column

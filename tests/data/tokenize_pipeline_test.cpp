@@ -399,6 +399,9 @@ TEST_F(TokenizePipeline, wrong_options_are_refused) {
   some.threads = -1;
   EXPECT_THAT(error_of([&] { tokenize_quietly(some); }, ExitCode::kUsage),
               HasSubstr("-1 threads"));
+  some.threads = 1'000'000;
+  EXPECT_THAT(error_of([&] { tokenize_quietly(some); }, ExitCode::kUsage),
+              HasSubstr("expected 1 to 4096"));
   some = options();
   some.shard_tokens = 0;
   EXPECT_THAT(error_of([&] { tokenize_quietly(some); }, ExitCode::kUsage),

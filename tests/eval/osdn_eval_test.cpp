@@ -153,6 +153,18 @@ TEST_F(OsdnEval, wrong_command_lines) {
   run("--compare a.json", ExitCode::kUsage);
 }
 
+TEST_F(OsdnEval, an_output_is_never_an_input) {
+  const std::string before = read_file(*dir_ / "my text.txt");
+  for (const char* outputs :
+       {"--out 'my text.txt'", "--samples './my text.txt'", "--out t.model",
+        "--out same.json --samples same.json"}) {
+    EXPECT_THAT(run(concat("--task ppl --model osdn ", kUsual, outputs),
+                    ExitCode::kUsage),
+                HasSubstr("give it a name of its own"));
+  }
+  EXPECT_EQ(read_file(*dir_ / "my text.txt"), before);
+}
+
 TEST_F(OsdnEval, wrong_inputs) {
   EXPECT_THAT(
       run(concat("--task ppl --model nowhere ", kUsual), ExitCode::kBadInput),
