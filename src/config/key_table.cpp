@@ -170,6 +170,11 @@ void add_training(std::vector<Key>& keys) {
                      "fp32 on a CPU. bf16 needs a GPU, fp64 a CPU.")
                      .choices({"auto", "fp32", "fp64", "bf16"})
                      .also({"precision", "mixed_precision"}));
+  keys.push_back(Row("training.recompute", OSDN_MEMBER(training.recompute),
+                     "Form each block's activations again in the backward "
+                     "instead of keeping them: less memory, about a third "
+                     "more time.")
+                     .also({"activation_checkpointing", "checkpointing"}));
   keys.push_back(Row("training.threads", OSDN_MEMBER(training.threads),
                      "CPU threads; 0: all cores.")
                      .from(0)

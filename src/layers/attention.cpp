@@ -3,9 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <vector>
 
-#include "osdn/layers/functions.h"
 #include "osdn/ops/delta_rule.h"
+#include "osdn/ops/gate.h"
+#include "osdn/ops/norm.h"
+#include "osdn/ops/project.h"
 #include "osdn/ops/short_conv.h"
 
 namespace osdn::layers {
@@ -15,9 +18,6 @@ using config::LayerKind;
 using config::QkActivation;
 using config::QkNorm;
 using config::Retention;
-
-/// exp overflows a float above this; a larger A_log means "forget everything".
-constexpr double kMaxLogDecayRate = 88.0;
 
 ops::PreconditionerNorm norm_of(config::KeyNorm norm) {
   switch (norm) {
@@ -128,57 +128,76 @@ at::Tensor Attention::convolve(const at::Tensor& x, const at::Tensor& weight,
   return out.y;
 }
 
-at::Tensor Attention::write_strength(const at::Tensor& x) const {
-  if (!w_.b_proj.defined()) return at::ones({x.size(0), HV_}, x.options());
-  const at::Tensor beta = at::sigmoid(at::linear(x, w_.b_proj));
-  return config_.allow_neg_eigval ? beta * 2 : beta;
+Attention::Projections Attention::project(const at::Tensor& x) const {
+  const bool kda = config_.layer == LayerKind::kKda;
+  Projections out;
+  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor*> targets;
+  const auto add = [&](const at::Tensor& weight, at::Tensor& target) {
+    if (!weight.defined()) return;
+    weights.push_back(weight);
+    targets.push_back(&target);
+  };
+  add(w_.q_proj, out.q);
+  add(w_.k_proj, out.k);
+  add(w_.v_proj, out.v);
+  add(w_.b_proj, out.write_strength);
+  add(kda ? w_.f_proj_down : w_.a_proj, out.decay);
+  add(w_.r_proj, out.retention);
+  add(kda ? w_.g_proj_down : w_.g_proj, out.output_gate);
+  const std::vector<at::Tensor> values = ops::project(x, weights);
+  for (std::size_t i = 0; i < values.size(); ++i) *targets[i] = values[i];
+  if (kda) {
+    out.decay = at::linear(out.decay, w_.f_proj_up).view({x.size(0), HV_, K_});
+    out.output_gate = at::linear(out.output_gate, w_.g_proj_up, w_.g_proj_bias);
+  }
+  return out;
 }
 
-at::Tensor Attention::decay(const at::Tensor& x) const {
-  if (config_.layer == LayerKind::kDeltaNet) return {};
-  const at::Tensor rate = at::exp(at::clamp_max(w_.A_log, kMaxLogDecayRate));
-  if (config_.layer == LayerKind::kGdn) {
-    return at::softplus(at::linear(x, w_.a_proj) + w_.dt_bias) * -rate;
-  }
-  const at::Tensor f =
-      (at::linear(at::linear(x, w_.f_proj_down), w_.f_proj_up) + w_.dt_bias)
-          .view({x.size(0), HV_, K_});
-  if (config_.lower_bound) {
-    return at::sigmoid(f * rate.unsqueeze(-1)) * *config_.lower_bound;
-  }
-  return at::softplus(f) * -rate.unsqueeze(-1);
+at::TensorOptions Attention::control_options() const {
+  return w_.o_norm.options().requires_grad(false);
 }
 
-at::Tensor Attention::retention(const at::Tensor& x,
+at::Tensor Attention::write_strength(const Projections& p) const {
+  if (!p.write_strength.defined()) {
+    return at::ones({p.q.size(0), HV_}, control_options());
+  }
+  return ops::sigmoid_gate(p.write_strength, {},
+                           config_.allow_neg_eigval ? 2 : 1);
+}
+
+at::Tensor Attention::decay(const Projections& p) const {
+  switch (config_.layer) {
+    case LayerKind::kGdn:
+      return ops::softplus_decay(p.decay, w_.A_log, w_.dt_bias);
+    case LayerKind::kKda: {
+      const at::Tensor bias = w_.dt_bias.view({HV_, K_});
+      return config_.lower_bound ? ops::bounded_decay(p.decay, w_.A_log, bias,
+                                                      *config_.lower_bound)
+                                 : ops::softplus_decay(p.decay, w_.A_log, bias);
+    }
+    default:
+      return {};
+  }
+}
+
+at::Tensor Attention::retention(const Projections& p,
                                 const at::Tensor& g) const {
+  const std::int64_t T = p.q.size(0);
   switch (config_.preconditioner.retention) {
     case Retention::kDataDependent:
-      return at::sigmoid(at::linear(x, w_.r_proj, w_.r_bias));
+      return ops::sigmoid_gate(p.retention, w_.r_bias);
     case Retention::kTied:
       return at::exp(g);
     case Retention::kConstant:
-      return at::full({x.size(0), HV_}, config_.preconditioner.retention_value,
-                      x.options());
+      return at::full({T, HV_}, config_.preconditioner.retention_value,
+                      control_options());
     case Retention::kPerHead:
-      return at::sigmoid(w_.r_bias).expand({x.size(0), HV_}).contiguous();
+      return at::sigmoid(w_.r_bias).expand({T, HV_}).contiguous();
     case Retention::kNone:
       break;
   }
   return {};
-}
-
-at::Tensor Attention::gated_output(const at::Tensor& o,
-                                   const at::Tensor& x) const {
-  const at::Tensor normed = rms_norm(o, w_.o_norm, config_.norm_eps);
-  if (config_.layer == LayerKind::kKda) {
-    const at::Tensor gate =
-        at::linear(at::linear(x, w_.g_proj_down), w_.g_proj_up, w_.g_proj_bias);
-    return normed * at::sigmoid(gate.view_as(o));
-  }
-  if (w_.g_proj.defined()) {
-    return normed * at::silu(at::linear(x, w_.g_proj).view_as(o));
-  }
-  return normed;
 }
 
 at::Tensor Attention::forward(const at::Tensor& x,
@@ -189,9 +208,10 @@ at::Tensor Attention::forward(const at::Tensor& x,
   const QkActivation activation = config_.layer == LayerKind::kDeltaNet
                                       ? config_.qk_activation
                                       : QkActivation::kSilu;
-  at::Tensor q = at::linear(x, w_.q_proj);
-  at::Tensor k = at::linear(x, w_.k_proj);
-  at::Tensor v = at::linear(x, w_.v_proj);
+  const Projections p = project(x);
+  at::Tensor q = p.q;
+  at::Tensor k = p.k;
+  at::Tensor v = p.v;
   if (config_.use_short_conv) {
     const bool fused = activation == QkActivation::kSilu;
     q = convolve(q, w_.q_conv, documents, fused,
@@ -217,11 +237,11 @@ at::Tensor Attention::forward(const at::Tensor& x,
     k = sum_norm(k);
   }
 
-  const at::Tensor beta = write_strength(x);
-  const at::Tensor g = decay(x);
+  const at::Tensor beta = write_strength(p);
+  const at::Tensor g = decay(p);
   at::Tensor r, d0, k_write;
   if (config_.preconditioner.enabled) {
-    r = retention(x, g);
+    r = retention(p, g);
     d0 = state && state->d.defined() ? state->d : w_.d0;
     const ops::PreconditionerOutput out =
         ops::preconditioner({k, beta, r, d0}, documents, preconditioner_);
@@ -237,7 +257,12 @@ at::Tensor Attention::forward(const at::Tensor& x,
   const ops::DeltaRuleOutput out = ops::delta_rule(
       {q, k, k_write, v, beta, g, state0}, documents, {l2_norm_});
   if (state) state->state = out.state_T;
-  return at::linear(gated_output(out.o, x).reshape({T, HV_ * V_}), w_.o_proj);
+  const at::Tensor o = ops::gated_rms_norm(out.o, p.output_gate, w_.o_norm,
+                                           config_.layer == LayerKind::kKda
+                                               ? ops::GateActivation::kSigmoid
+                                               : ops::GateActivation::kSilu,
+                                           config_.norm_eps);
+  return at::linear(o.reshape({T, HV_ * V_}), w_.o_proj);
 }
 
 }  // namespace osdn::layers

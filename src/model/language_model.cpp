@@ -1,12 +1,14 @@
 #include "osdn/model/language_model.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include "initialise.h"
 #include "osdn/core/error.h"
-#include "osdn/layers/functions.h"
+#include "osdn/ops/norm.h"
+#include "osdn/ops/recompute.h"
+#include "osdn/ops/swiglu.h"
 
 namespace osdn::model {
 namespace {
@@ -31,19 +33,45 @@ Block make_block(const config::ModelConfig& config, std::int64_t layer,
           layers::Attention(config, layer, parameters)};
 }
 
-DType dtype_of(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-      return DType::kF64;
-    case at::kFloat:
-      return DType::kF32;
-    case at::kHalf:
-      return DType::kF16;
-    case at::kBFloat16:
-      return DType::kBF16;
-    default:
-      throw Error(std::string("no parameter can be ") + at::toString(type));
-  }
+/// in: the residual stream and its norm; out: the same behind the block, with
+/// the norm of whatever follows.
+std::vector<at::Tensor> run_block(const Block& block,
+                                  const at::Tensor& next_norm,
+                                  const std::vector<at::Tensor>& in,
+                                  const ops::Documents& documents,
+                                  layers::AttentionState* state,
+                                  layers::AttentionObserver* observer,
+                                  double eps) {
+  const at::Tensor mixed =
+      block.attention.forward(in[1], documents, state, observer);
+  const ops::ResidualNorm middle =
+      ops::add_rms_norm(mixed, in[0], block.mlp_norm, eps);
+  const at::Tensor fed = ops::swiglu_mlp(middle.y, block.gate_proj,
+                                         block.up_proj, block.down_proj);
+  const ops::ResidualNorm out =
+      ops::add_rms_norm(fed, middle.sum, next_norm, eps);
+  return {out.sum, out.y};
+}
+
+/// What the operators take in fp32 beside activations in bfloat16.
+bool computes_in_fp32(const arch::Parameter& info) {
+  return info.keep_fp32 || info.part == arch::Part::kConvolution;
+}
+
+ModelParameter make_parameter(arch::Parameter info, at::ScalarType dtype,
+                              at::Device device) {
+  const bool narrow = dtype == at::kBFloat16;
+  const at::TensorOptions options =
+      at::TensorOptions()
+          .dtype(narrow && computes_in_fp32(info) ? at::kFloat : dtype)
+          .device(device);
+  at::Tensor tensor = at::zeros(info.shape, options);
+  tensor.set_requires_grad(true);
+  const at::Tensor master =
+      tensor.scalar_type() == at::kBFloat16
+          ? at::zeros(info.shape, options.dtype(at::kFloat))
+          : tensor;
+  return {std::move(info), tensor, master};
 }
 
 }  // namespace
@@ -56,6 +84,7 @@ struct LanguageModel::Parts {
   at::Tensor embedding, norm, head;
   std::vector<Block> blocks;
   layers::AttentionObserver* observer = nullptr;
+  bool recompute = false;
 };
 
 LanguageModel::LanguageModel(const config::ModelConfig& config,
@@ -63,11 +92,10 @@ LanguageModel::LanguageModel(const config::ModelConfig& config,
     : parts_(new Parts{config, dtype, device, {}, {}, {}, {}, {}}) {
   layers::ParameterSource source;
   for (arch::Parameter& info : arch::parameter_table(config)) {
-    at::Tensor tensor =
-        at::zeros(info.shape, at::TensorOptions().dtype(dtype).device(device));
-    tensor.set_requires_grad(true);
-    source.add(info.name, tensor);
-    parts_->parameters.push_back({std::move(info), tensor});
+    parts_->parameters.push_back(
+        make_parameter(std::move(info), dtype, device));
+    const ModelParameter& parameter = parts_->parameters.back();
+    source.add(parameter.info.name, parameter.tensor);
   }
   parts_->embedding = source.get("model.embeddings.weight");
   parts_->norm = source.get("model.norm.weight");
@@ -83,16 +111,37 @@ LanguageModel::LanguageModel(LanguageModel&&) noexcept = default;
 LanguageModel& LanguageModel::operator=(LanguageModel&&) noexcept = default;
 
 void LanguageModel::initialise(std::uint64_t seed) {
+  const at::NoGradGuard no_grad;
   auto& parameters = parts_->parameters;
+  std::vector<at::Tensor> values(parameters.size());
   at::parallel_for(
       0, static_cast<std::int64_t>(parameters.size()), 1,
       [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t i = first; i < last; ++i) {
-          ModelParameter& p = parameters[static_cast<std::size_t>(i)];
+          const ModelParameter& p = parameters[static_cast<std::size_t>(i)];
+          at::Tensor& value = values[static_cast<std::size_t>(i)];
+          value = p.master.is_cpu()
+                      ? p.master
+                      : at::empty(p.info.shape, p.master.scalar_type());
           initialise_parameter(p.info, parts_->config.initializer_range, seed,
-                               p.tensor);
+                               value);
         }
       });
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].master.is_cpu()) parameters[i].master.copy_(values[i]);
+  }
+  take_masters();
+}
+
+void LanguageModel::take_masters() {
+  const at::NoGradGuard no_grad;
+  for (ModelParameter& p : parts_->parameters) {
+    if (!p.master.is_same(p.tensor)) p.tensor.copy_(p.master);
+  }
+}
+
+void LanguageModel::set_recompute(bool recompute) {
+  parts_->recompute = recompute;
 }
 
 const config::ModelConfig& LanguageModel::config() const {
@@ -108,13 +157,12 @@ const std::vector<ModelParameter>& LanguageModel::parameters() const {
   return parts_->parameters;
 }
 
-std::vector<TensorView> LanguageModel::parameter_views() const {
-  std::vector<TensorView> views;
+ops::HostTensors LanguageModel::parameter_values() const {
+  ops::HostTensors values;
   for (const ModelParameter& p : parts_->parameters) {
-    views.push_back({p.info.name, dtype_of(p.tensor.scalar_type()),
-                     p.info.shape, p.tensor.data_ptr()});
+    values.add(p.info.name, p.master);
   }
-  return views;
+  return values;
 }
 
 at::Tensor LanguageModel::hidden(const at::Tensor& tokens,
@@ -129,16 +177,25 @@ at::Tensor LanguageModel::hidden(const at::Tensor& tokens,
     state->layers.resize(parts_->blocks.size());
   }
   const double eps = parts_->config.norm_eps;
-  at::Tensor x = at::embedding(parts_->embedding, tokens);
-  for (std::size_t i = 0; i < parts_->blocks.size(); ++i) {
-    const Block& block = parts_->blocks[i];
-    x = x + block.attention.forward(
-                layers::rms_norm(x, block.attn_norm, eps), documents,
-                state ? &state->layers[i] : nullptr, parts_->observer);
-    x = x + layers::swiglu(layers::rms_norm(x, block.mlp_norm, eps),
-                           block.gate_proj, block.up_proj, block.down_proj);
+  const auto& blocks = parts_->blocks;
+  // Residual stream and its norm, before every block and behind the last.
+  std::vector<at::Tensor> stream(2);
+  stream[0] = at::embedding(parts_->embedding, tokens);
+  stream[1] = ops::rms_norm(stream[0], blocks.front().attn_norm, eps);
+  const bool recompute = parts_->recompute && at::GradMode::is_enabled();
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const at::Tensor& next_norm =
+        i + 1 < blocks.size() ? blocks[i + 1].attn_norm : parts_->norm;
+    layers::AttentionState* layer_state = state ? &state->layers[i] : nullptr;
+    const ops::TensorFunction run =
+        [&block = blocks[i], next_norm, documents, layer_state, eps,
+         observer = parts_->observer](const std::vector<at::Tensor>& in) {
+          return run_block(block, next_norm, in, documents, layer_state,
+                           observer, eps);
+        };
+    stream = recompute ? ops::recompute(run, stream) : run(stream);
   }
-  return layers::rms_norm(x, parts_->norm, eps);
+  return stream[1];
 }
 
 at::Tensor LanguageModel::loss_sum(const Batch& batch) const {
@@ -156,7 +213,7 @@ ops::TokenScores LanguageModel::token_scores(const Batch& batch,
 at::Tensor LanguageModel::logits(const at::Tensor& tokens,
                                  const ops::Documents& documents,
                                  ModelState* state) const {
-  return at::linear(hidden(tokens, documents, state), parts_->head);
+  return ops::linear_logits(hidden(tokens, documents, state), parts_->head);
 }
 
 void LanguageModel::observe(layers::AttentionObserver* observer) {

@@ -12,28 +12,15 @@
 namespace osdn::model {
 namespace {
 
-at::ScalarType type_of(const TensorView& view,
-                       const std::filesystem::path& file) {
-  switch (view.dtype) {
-    case DType::kF64:
-      return at::kDouble;
-    case DType::kF32:
-      return at::kFloat;
-    case DType::kF16:
-      return at::kHalf;
-    case DType::kBF16:
-      return at::kBFloat16;
-    default:
-      throw Error(file.string() + ": tensor " + view.name + " is " +
-                      std::string(name_of(view.dtype)) +
-                      "; weights are F64, F32, F16 or BF16",
-                  ExitCode::kBadInput);
-  }
-}
-
 at::Tensor tensor_of(const TensorView& view,
                      const std::filesystem::path& file) {
-  return at::from_blob(view.data, view.shape, type_of(view, file));
+  try {
+    return at::from_blob(view.data, view.shape,
+                         ops::scalar_type_of(view.dtype));
+  } catch (const Error& error) {
+    throw Error(file.string() + ": tensor " + view.name + ": " + error.what(),
+                ExitCode::kBadInput);
+  }
 }
 
 }  // namespace
@@ -76,9 +63,9 @@ void load_weights(LanguageModel& model, const std::filesystem::path& path) {
                 ExitCode::kBadInput);
   }
   for (const ModelParameter& p : model.parameters()) {
-    at::Tensor tensor = p.tensor;
-    tensor.copy_(tensor_of(file.tensor(p.info.name), path));
+    p.master.copy_(tensor_of(file.tensor(p.info.name), path));
   }
+  model.take_masters();
 }
 
 }  // namespace osdn::model

@@ -5,6 +5,7 @@
 
 #include "chunks.h"
 #include "delta_rule_cpu.h"
+#include "delta_rule_cuda.h"
 #include "osdn/core/error.h"
 #include "tensor_check.h"
 
@@ -22,7 +23,7 @@ DeltaRuleSizes check_inputs(const DeltaRuleInputs& in, const Documents& docs,
       in.v.dim() != 3) {
     throw Error("delta_rule: q [T, H, K] and v [T, HV, V] are needed");
   }
-  check_cpu_float(kName, in.q);
+  check_computable(kName, in.q);
   DeltaRuleSizes s;
   const std::int64_t T = in.q.size(0);
   s.H = in.q.size(1);
@@ -42,21 +43,21 @@ DeltaRuleSizes check_inputs(const DeltaRuleInputs& in, const Documents& docs,
   }
   check_tensor(kName, "k", in.k, {T, s.H, s.K}, in.q);
   check_tensor(kName, "v", in.v, {T, s.HV, s.V}, in.q);
-  check_tensor(kName, "beta", in.beta, {T, s.HV}, in.q);
+  check_control(kName, "beta", in.beta, {T, s.HV}, in.q);
   if (in.k_write.defined()) {
     check_tensor(kName, "k_write", in.k_write, {T, s.HV, s.K}, in.q);
   }
   if (in.g.defined()) {
     s.gate = in.g.dim() == 2 ? GateKind::kHead : GateKind::kChannel;
     if (s.gate == GateKind::kHead) {
-      check_tensor(kName, "g", in.g, {T, s.HV}, in.q);
+      check_control(kName, "g", in.g, {T, s.HV}, in.q);
     } else {
-      check_tensor(kName, "g", in.g, {T, s.HV, s.K}, in.q);
+      check_control(kName, "g", in.g, {T, s.HV, s.K}, in.q);
     }
   }
   if (in.state0.defined()) {
-    check_tensor(kName, "state0", in.state0, {docs.count(), s.HV, s.K, s.V},
-                 in.q);
+    check_control(kName, "state0", in.state0, {docs.count(), s.HV, s.K, s.V},
+                  in.q);
   }
   return s;
 }
@@ -162,13 +163,9 @@ DeltaRuleOutput delta_rule(const DeltaRuleInputs& in,
                            const Documents& documents,
                            const DeltaRuleOptions& options) {
   const DeltaRuleSizes sizes = check_inputs(in, documents, options);
-  bool keep = false;
-  if (at::GradMode::is_enabled()) {
-    for (const at::Tensor* x :
-         {&in.q, &in.k, &in.k_write, &in.v, &in.beta, &in.g, &in.state0}) {
-      keep = keep || (x->defined() && x->requires_grad());
-    }
-  }
+  const bool keep =
+      wants_gradient({in.q, in.k, in.k_write, in.v, in.beta, in.g, in.state0});
+  if (in.q.is_cuda()) return delta_rule_cuda(in, documents, sizes, keep);
   const auto out = DeltaRuleFunction::apply(
       in.q, in.k, maybe(in.k_write), in.v, in.beta, maybe(in.g),
       maybe(in.state0), documents, sizes, keep);

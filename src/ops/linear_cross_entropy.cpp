@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "linear_cross_entropy_cuda.h"
 #include "osdn/core/error.h"
 #include "tensor_check.h"
 
@@ -13,8 +14,10 @@ namespace osdn::ops {
 namespace {
 
 constexpr const char* kName = "linear_cross_entropy";
-/// Logits held at once: 16 Mi elements are 64 MiB in fp32.
+/// Logits held at once: 16 Mi elements are 64 MiB in fp32 on the CPU; a GPU
+/// wants rows enough to fill it, 256 Mi elements are 512 MiB in bf16.
 constexpr std::int64_t kMaxLogits = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxLogitsOnGpu = std::int64_t{1} << 28;
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
@@ -34,6 +37,9 @@ void check_inputs(const at::Tensor& hidden, const at::Tensor& weight,
     throw Error("linear_cross_entropy: labels must be int64 [" +
                 std::to_string(hidden.size(0)) + "]");
   }
+  // A look at the labels would make the host wait for the GPU; there the kernel
+  // answers a bad one with NaN.
+  if (labels.is_cuda()) return;
   const at::Tensor bad =
       (labels.ne(kNoLabel))
           .logical_and(labels.lt(0).logical_or(labels.ge(weight.size(0))));
@@ -50,7 +56,9 @@ void check_inputs(const at::Tensor& hidden, const at::Tensor& weight,
 
 std::int64_t chunk_length(const at::Tensor& weight, std::int64_t asked) {
   return asked > 0 ? asked
-                   : std::max<std::int64_t>(1, kMaxLogits / weight.size(0));
+                   : std::max<std::int64_t>(
+                         1, (weight.is_cuda() ? kMaxLogitsOnGpu : kMaxLogits) /
+                                weight.size(0));
 }
 
 /// -log p of each labelled row in float64; leaves log-softmax in `logits`.
@@ -113,11 +121,19 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden,
                                 const at::Tensor& labels,
                                 std::int64_t chunk_tokens) {
   check_inputs(hidden, weight, labels);
-  const bool want_gradient = at::GradMode::is_enabled() &&
-                             (hidden.requires_grad() || weight.requires_grad());
-  return LinearCrossEntropyFunction::apply(hidden, weight, labels,
-                                           chunk_length(weight, chunk_tokens),
+  const bool want_gradient = wants_gradient({hidden, weight});
+  const std::int64_t step = chunk_length(weight, chunk_tokens);
+  if (hidden.is_cuda()) {
+    return linear_cross_entropy_cuda(hidden, weight, labels, step,
+                                     want_gradient);
+  }
+  return LinearCrossEntropyFunction::apply(hidden, weight, labels, step,
                                            want_gradient);
+}
+
+at::Tensor linear_logits(const at::Tensor& hidden, const at::Tensor& weight) {
+  if (hidden.scalar_type() != at::kBFloat16) return at::linear(hidden, weight);
+  return at::mm(hidden, weight.t(), at::kFloat);
 }
 
 TokenScores linear_token_scores(const at::Tensor& hidden,
@@ -133,7 +149,7 @@ TokenScores linear_token_scores(const at::Tensor& hidden,
   for (std::int64_t t = 0; t < T; t += step) {
     const std::int64_t rows = std::min(step, T - t);
     const at::Tensor y = labels.narrow(0, t, rows);
-    at::Tensor logits = at::mm(hidden.narrow(0, t, rows), weight.t());
+    at::Tensor logits = linear_logits(hidden.narrow(0, t, rows), weight);
     // argmax breaks ties towards the lowest index only where that is asked
     // for; the first position of the maximum is found explicitly.
     const at::Tensor is_max = logits.eq(logits.amax(1, true));

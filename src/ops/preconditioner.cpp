@@ -6,6 +6,7 @@
 #include "chunks.h"
 #include "osdn/core/error.h"
 #include "preconditioner_cpu.h"
+#include "preconditioner_cuda.h"
 #include "tensor_check.h"
 
 namespace osdn::ops {
@@ -22,7 +23,7 @@ PreconditionerSizes check_inputs(const PreconditionerInputs& in,
       in.beta.dim() != 2) {
     throw Error("preconditioner: k [T, H, K] and beta [T, HV] are needed");
   }
-  check_cpu_float(kName, in.k);
+  check_computable(kName, in.k);
   const std::int64_t T = in.k.size(0);
   PreconditionerSizes s;
   s.H = in.k.size(1);
@@ -38,13 +39,13 @@ PreconditionerSizes check_inputs(const PreconditionerInputs& in,
                 std::to_string(documents.tokens()) + ", k has " +
                 std::to_string(T) + " tokens");
   }
-  check_tensor(kName, "beta", in.beta, {T, s.HV}, in.k);
-  if (in.r.defined()) check_tensor(kName, "r", in.r, {T, s.HV}, in.k);
+  check_control(kName, "beta", in.beta, {T, s.HV}, in.k);
+  if (in.r.defined()) check_control(kName, "r", in.r, {T, s.HV}, in.k);
   s.d0_per_document = in.d0.defined() && in.d0.dim() == 3;
   if (s.d0_per_document) {
-    check_tensor(kName, "d0", in.d0, {documents.count(), s.HV, s.K}, in.k);
+    check_control(kName, "d0", in.d0, {documents.count(), s.HV, s.K}, in.k);
   } else {
-    check_tensor(kName, "d0", in.d0, {s.HV, s.K}, in.k);
+    check_control(kName, "d0", in.d0, {s.HV, s.K}, in.k);
   }
   return s;
 }
@@ -150,6 +151,10 @@ PreconditionerOutput preconditioner(const PreconditionerInputs& in,
                                     const Documents& documents,
                                     const PreconditionerOptions& options) {
   check_inputs(in, documents);
+  if (in.k.is_cuda()) {
+    return preconditioner_cuda(in, documents, options,
+                               wants_gradient({in.k, in.beta, in.r, in.d0}));
+  }
   const auto out = PreconditionerFunction::apply(in.k, in.beta, maybe(in.r),
                                                  in.d0, documents, options);
   return {out[0], out[1]};
@@ -161,6 +166,9 @@ at::Tensor preconditioner_trace(const PreconditionerInputs& inputs,
   const at::NoGradGuard no_grad;
   const PreconditionerInputs in = contiguous(inputs);
   const PreconditionerSizes sizes = check_inputs(in, documents);
+  if (in.k.is_cuda()) {
+    return preconditioner_trace_cuda(in, documents, options);
+  }
   at::Tensor trace =
       at::empty({in.k.size(0), sizes.HV, sizes.K}, in.k.options());
   AT_DISPATCH_FLOATING_TYPES(in.k.scalar_type(), kName, [&] {

@@ -11,6 +11,7 @@
 #include "decay_block.h"
 #include "osdn/core/error.h"
 #include "parallel_tasks.h"
+#include "short_conv_cuda.h"
 #include "tensor_check.h"
 
 namespace osdn::ops {
@@ -180,14 +181,14 @@ void check_inputs(const ShortConvInputs& in, const Documents& documents) {
       in.weight.dim() != 3) {
     throw Error("short_conv: x [T, C] and weight [C, 1, W] are needed");
   }
-  check_cpu_float(kName, in.x);
+  check_computable(kName, in.x);
   const std::int64_t C = in.x.size(1);
   const std::int64_t W = in.weight.size(2);
   if (W < 1 || W > kMaxTaps) {
     throw Error("short_conv: weight has " + std::to_string(W) + " taps; 1 to " +
                 std::to_string(kMaxTaps) + " are supported");
   }
-  check_tensor(kName, "weight", in.weight, {C, 1, W}, in.x);
+  check_control(kName, "weight", in.weight, {C, 1, W}, in.x);
   if (in.state0.defined()) {
     check_tensor(kName, "state0", in.state0, {documents.count(), C, W - 1},
                  in.x);
@@ -276,6 +277,7 @@ class ShortConvFunction : public torch::autograd::Function<ShortConvFunction> {
 ShortConvOutput short_conv(const ShortConvInputs& inputs,
                            const Documents& documents, bool silu) {
   check_inputs(inputs, documents);
+  if (inputs.x.is_cuda()) return short_conv_cuda(inputs, documents, silu);
   const auto out = ShortConvFunction::apply(
       inputs.x, inputs.weight, maybe(inputs.state0), documents, silu);
   return {out[0], out[1]};

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,9 +17,16 @@ void check_tensor(const char* op, const char* name, const at::Tensor& tensor,
                   const std::vector<std::int64_t>& shape,
                   const at::Tensor& like);
 
-/// Throws Error unless the tensor is a float or double tensor on the CPU: the
-/// types that the CPU operators are built for.
-void check_cpu_float(const char* op, const at::Tensor& tensor);
+/// The same for the small tensors that steer an operator (beta, g, r, d,
+/// states, convolution and norm weights): `like`'s dtype on the CPU, fp32 on a
+/// GPU.
+void check_control(const char* op, const char* name, const at::Tensor& tensor,
+                   const std::vector<std::int64_t>& shape,
+                   const at::Tensor& like);
+
+/// Throws Error unless the operators are built for the tensor: float or double
+/// on the CPU, float or bfloat16 on a GPU.
+void check_computable(const char* op, const at::Tensor& tensor);
 
 /// Data pointer of a contiguous tensor, null for an undefined one.
 template <typename T>
@@ -32,6 +40,10 @@ using MaybeTensor = std::optional<at::Tensor>;
 inline MaybeTensor maybe(const at::Tensor& tensor) {
   return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
 }
+
+/// Gradients are on and one of the tensors (undefined ones aside) needs its
+/// own.
+bool wants_gradient(std::initializer_list<at::Tensor> tensors);
 
 /// The tensor itself or its contiguous copy; undefined stays undefined.
 at::Tensor contiguous(const at::Tensor& tensor);

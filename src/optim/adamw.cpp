@@ -1,17 +1,19 @@
 #include "osdn/optim/adamw.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <utility>
 
 #include "adamw_cpu.h"
+#include "adamw_cuda.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/optim/grad_norm.h"
 
 namespace osdn::optim {
 
@@ -26,15 +28,6 @@ struct Block {
   std::int64_t begin;
   std::int64_t count;
 };
-
-DType dtype_of(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kDouble ? DType::kF64 : DType::kF32;
-}
-
-TensorView view_of(std::string name, const at::Tensor& tensor) {
-  return {std::move(name), dtype_of(tensor), tensor.sizes().vec(),
-          tensor.data_ptr()};
-}
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
@@ -55,18 +48,46 @@ AdamW::AdamW(std::vector<OptimizedTensor> parameters,
     : options_(options) {
   slots_.reserve(parameters.size());
   for (OptimizedTensor& parameter : parameters) {
-    const at::Tensor& tensor = parameter.tensor;
-    if ((tensor.scalar_type() != at::kFloat &&
-         tensor.scalar_type() != at::kDouble) ||
-        !tensor.is_contiguous()) {
-      throw Error(concat("parameter ", parameter.name,
+    Slot slot{std::move(parameter), {}, {}};
+    const at::Tensor values = slot.master().detach();
+    if ((values.scalar_type() != at::kFloat &&
+         values.scalar_type() != at::kDouble) ||
+        !values.is_contiguous() || !slot.parameter.tensor.is_contiguous()) {
+      throw Error(concat("parameter ", slot.parameter.name,
                          " cannot be optimised: it must be float32 or float64 "
-                         "and contiguous"));
+                         "and contiguous, or have such a master"));
     }
-    const at::Tensor values = tensor.detach();
-    slots_.push_back(
-        {std::move(parameter), at::zeros_like(values), at::zeros_like(values)});
+    slot.exp_avg = at::zeros_like(values);
+    slot.exp_avg_sq = at::zeros_like(values);
+    slots_.push_back(std::move(slot));
   }
+}
+
+bool AdamW::on_gpu() const {
+  return !slots_.empty() && slots_.front().exp_avg.is_cuda();
+}
+
+double AdamW::gradient_norm() const {
+  if (on_gpu()) return global_norm_cuda(device_slots());
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(slots_.size());
+  for (const Slot& slot : slots_) {
+    gradients.push_back(slot.parameter.tensor.grad());
+  }
+  return global_norm(gradients);
+}
+
+std::vector<DeviceSlot> AdamW::device_slots() const {
+  std::vector<DeviceSlot> out;
+  out.reserve(slots_.size());
+  for (const Slot& slot : slots_) {
+    const OptimizedTensor& p = slot.parameter;
+    out.push_back({slot.master(), slot.exp_avg, slot.exp_avg_sq,
+                   p.tensor.grad(),
+                   p.master.defined() ? p.tensor : at::Tensor(),
+                   p.decayed ? options_.weight_decay : 0.0});
+  }
+  return out;
 }
 
 void AdamW::step(double lr, double grad_scale) {
@@ -74,15 +95,22 @@ void AdamW::step(double lr, double grad_scale) {
   const double beta2_product = counters_.beta2_product * options_.beta2;
   const double c1 = 1 - beta1_product;
   const double c2 = 1 - beta2_product;
+  if (on_gpu()) {
+    adamw_cuda(device_slots(), {lr, c1, c2, options_.beta1, options_.beta2,
+                                options_.eps, grad_scale});
+  } else {
+    step_on_cpu(lr, c1, c2, grad_scale);
+  }
+  counters_.updates += 1;
+  counters_.beta1_product = beta1_product;
+  counters_.beta2_product = beta2_product;
+}
 
+void AdamW::step_on_cpu(double lr, double c1, double c2, double grad_scale) {
   std::vector<at::Tensor> gradients;
   std::vector<Block> blocks;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const OptimizedTensor& parameter = slots_[i].parameter;
-    if (!parameter.tensor.device().is_cpu()) {
-      throw Error(concat("parameter ", parameter.name,
-                         " is not in CPU memory; AdamW updates on the CPU"));
-    }
     const at::Tensor& gradient = parameter.tensor.grad();
     gradients.push_back(gradient.defined() ? gradient.contiguous() : gradient);
     const std::int64_t numel = parameter.tensor.numel();
@@ -125,20 +153,15 @@ void AdamW::step(double lr, double grad_scale) {
           }
         }
       });
-  counters_.updates += 1;
-  counters_.beta1_product = beta1_product;
-  counters_.beta2_product = beta2_product;
 }
 
-std::vector<TensorView> AdamW::state_views() const {
-  std::vector<TensorView> views;
-  views.reserve(2 * slots_.size());
+ops::HostTensors AdamW::state() const {
+  ops::HostTensors out;
   for (const Slot& slot : slots_) {
-    views.push_back(view_of(slot.parameter.name + ".exp_avg", slot.exp_avg));
-    views.push_back(
-        view_of(slot.parameter.name + ".exp_avg_sq", slot.exp_avg_sq));
+    out.add(slot.parameter.name + ".exp_avg", slot.exp_avg);
+    out.add(slot.parameter.name + ".exp_avg_sq", slot.exp_avg_sq);
   }
-  return views;
+  return out;
 }
 
 void AdamW::load_state(std::span<const TensorView> state,
@@ -148,21 +171,26 @@ void AdamW::load_state(std::span<const TensorView> state,
     given[view.name] = &view;
   }
   std::string problems;
-  const std::vector<TensorView> own = state_views();
-  std::vector<const TensorView*> sources;
-  for (const TensorView& want : own) {
-    const auto found = given.find(want.name);
+  std::vector<std::pair<at::Tensor, const TensorView*>> moves;
+  const auto take = [&](const std::string& name, const at::Tensor& into) {
+    const auto found = given.find(name);
     if (found == given.end()) {
-      problems += concat("\n  ", want.name, " is missing");
-      continue;
+      problems += concat("\n  ", name, " is missing");
+      return;
     }
     const TensorView& got = *found->second;
+    const TensorView want{name, ops::dtype_of(into.scalar_type()),
+                          into.sizes().vec(), nullptr};
     if (got.dtype != want.dtype || got.shape != want.shape) {
-      problems += concat("\n  ", want.name, " is ", describe(got), ", not ",
-                         describe(want));
+      problems +=
+          concat("\n  ", name, " is ", describe(got), ", not ", describe(want));
     }
-    sources.push_back(&got);
+    moves.emplace_back(into, &got);
     given.erase(found);
+  };
+  for (const Slot& slot : slots_) {
+    take(slot.parameter.name + ".exp_avg", slot.exp_avg);
+    take(slot.parameter.name + ".exp_avg_sq", slot.exp_avg_sq);
   }
   for (const auto& [name, view] : given) {
     problems += concat("\n  ", name, " belongs to no parameter");
@@ -171,8 +199,8 @@ void AdamW::load_state(std::span<const TensorView> state,
     throw Error("the optimizer state does not fit the model:" + problems,
                 ExitCode::kBadInput);
   }
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    std::memcpy(own[i].data, sources[i]->data, own[i].bytes());
+  for (const auto& [into, source] : moves) {
+    into.copy_(at::from_blob(source->data, source->shape, into.scalar_type()));
   }
   counters_ = counters;
 }

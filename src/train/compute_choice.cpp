@@ -7,6 +7,7 @@
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/ops/gpu.h"
 
 namespace osdn::train {
 
@@ -25,21 +26,34 @@ std::int64_t usable_cores() {
 }  // namespace
 
 ComputeChoice choose_compute(const config::TrainingConfig& training) {
-  if (training.device == "cuda") {
-    throw Error(
-        "training.device is \"cuda\", but this osdn was built without training "
-        "on a GPU; use \"cpu\" or \"auto\"",
-        ExitCode::kUsage);
-  }
-  if (training.dtype == "bf16") {
-    throw Error(
-        "training.dtype is \"bf16\", which needs a GPU, and this osdn trains "
-        "on the CPU; use \"fp32\", \"fp64\" or \"auto\"",
-        ExitCode::kUsage);
+  const ops::Gpu& gpu = ops::gpu();
+  if (training.device == "cuda" && !gpu.usable) {
+    throw Error(concat("training.device is \"cuda\", but no GPU can be used: ",
+                       gpu.why_not, "; use \"cpu\" or \"auto\""),
+                ExitCode::kUsage);
   }
   ComputeChoice choice;
-  choice.device = "cpu";
-  choice.dtype = training.dtype == "auto" ? "fp32" : training.dtype;
+  choice.device = training.device;
+  if (training.device == "auto") {
+    choice.device = gpu.usable && training.dtype != "fp64" ? "cuda" : "cpu";
+  }
+  const bool on_gpu = choice.device == "cuda";
+  if (training.dtype == "bf16" && !on_gpu) {
+    throw Error(
+        concat("training.dtype is \"bf16\", which needs a GPU, and none "
+               "can be used: ",
+               gpu.why_not, "; use \"fp32\", \"fp64\" or \"auto\""),
+        ExitCode::kUsage);
+  }
+  if (training.dtype == "fp64" && on_gpu) {
+    throw Error(
+        "training.dtype is \"fp64\", which needs the CPU; use \"bf16\" or "
+        "\"fp32\", or the device \"cpu\"",
+        ExitCode::kUsage);
+  }
+  choice.dtype = training.dtype != "auto" ? training.dtype
+                 : on_gpu                 ? "bf16"
+                                          : "fp32";
   choice.threads = training.threads > 0 ? training.threads : usable_cores();
   return choice;
 }

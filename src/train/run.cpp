@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "invocation.h"
-#include "osdn/arch/parameter_table.h"
 #include "osdn/checkpoint/run_dir.h"
 #include "osdn/config/reader.h"
 #include "osdn/core/concat.h"
@@ -16,6 +15,7 @@
 #include "osdn/core/version.h"
 #include "osdn/data/token_dataset.h"
 #include "osdn/report/format.h"
+#include "osdn/train/build.h"
 #include "osdn/train/compute_choice.h"
 #include "osdn/train/resume.h"
 #include "osdn/train/resume_rules.h"
@@ -111,10 +111,9 @@ class Run {
     if (mode != checkpoint::RunDirMode::kOverwrite) {
       checkpoint::check_run_dir(run_dir_, mode);
     }
-    model::LanguageModel model(
-        config_.model, compute_.dtype == "fp64" ? at::kDouble : at::kFloat,
-        at::kCPU);
-    optim::AdamW adamw(optimized_tensors(model), config_.optimizer);
+    model::LanguageModel model = make_model(config_, compute_);
+    optim::AdamW adamw(optimized_tensors(model, config_.optimizer),
+                       config_.optimizer);
     if (start.checkpoint.empty()) {
       model.initialise(config_.training.seed);
     } else {
@@ -256,30 +255,6 @@ class Run {
                       config::to_json(config_));
     record_invocation(run_dir_, request_.command_line, start.state.step,
                       start.checkpoint);
-  }
-
-  std::vector<optim::OptimizedTensor> optimized_tensors(
-      const model::LanguageModel& model) const {
-    struct Group {
-      std::int64_t tensors = 0;
-      std::int64_t elements = 0;
-    };
-    Group groups[2];
-    std::vector<optim::OptimizedTensor> out;
-    for (const model::ModelParameter& parameter : model.parameters()) {
-      const bool decayed =
-          arch::is_decayed(parameter.info, config_.optimizer.decay_exempt);
-      out.push_back({parameter.info.name, parameter.tensor, decayed});
-      groups[decayed].tensors += 1;
-      groups[decayed].elements += parameter.info.numel();
-      log::debug(decayed ? "decayed: " : "not decayed: ", parameter.info.name);
-    }
-    log::info("parameters: ", groups[0].elements + groups[1].elements,
-              "; weight decay ", config_.optimizer.weight_decay, " on ",
-              groups[1].elements, " in ", groups[1].tensors,
-              " tensors, none on ", groups[0].elements, " in ",
-              groups[0].tensors, " tensors");
-    return out;
   }
 
   const RunRequest& request_;

@@ -1,12 +1,15 @@
 #include "osdn/train/train_step.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "gradient_sum.h"
+#include "osdn/ops/to_device.h"
 #include "osdn/optim/grad_norm.h"
 
 namespace osdn::train {
@@ -21,15 +24,6 @@ void drop_gradients(const model::LanguageModel& model) {
   }
 }
 
-std::vector<at::Tensor> gradients_of(const model::LanguageModel& model) {
-  std::vector<at::Tensor> gradients;
-  gradients.reserve(model.parameters().size());
-  for (const model::ModelParameter& parameter : model.parameters()) {
-    gradients.push_back(parameter.tensor.grad());
-  }
-  return gradients;
-}
-
 }  // namespace
 
 model::Batch to_batch(const data::MicroBatch& micro, at::Device device) {
@@ -40,7 +34,7 @@ model::Batch to_batch(const data::MicroBatch& micro, at::Device device) {
   at::Tensor labels = at::empty({size}, at::kLong);
   std::copy(micro.labels.begin(), micro.labels.end(),
             labels.mutable_data_ptr<std::int64_t>());
-  return {tokens.to(device), labels.to(device),
+  return {ops::to_device(tokens, device), ops::to_device(labels, device),
           ops::Documents(micro.cu_seqlens)};
 }
 
@@ -54,19 +48,27 @@ StepResult train_step(const model::LanguageModel& model, optim::AdamW& adamw,
   drop_gradients(model);
   StepResult result;
   const auto labels = static_cast<double>(batch.valid_labels);
+  // The loss stays on the device until the end: asking for it would make a GPU
+  // wait for the host.
+  at::Tensor loss_sum = at::zeros(
+      {}, at::TensorOptions().dtype(at::kDouble).device(model.device()));
+  GradientSum gradients(model);
   for (const data::MicroBatch& micro : batch.micro_batches) {
     if (micro.valid_labels == 0) {
       continue;  // adds nothing to loss or gradient
     }
     const at::Tensor loss =
         model.loss_sum(to_batch(micro, model.device())).div(labels);
-    result.loss += loss.item<double>();
+    loss_sum += loss.detach();
     loss.backward();
+    gradients.take();
   }
+  gradients.finish();
   if (options.after_backward) {
     options.after_backward();
   }
-  result.grad_norm = optim::global_norm(gradients_of(model));
+  result.grad_norm = adamw.gradient_norm();
+  result.loss = loss_sum.item<double>();
   if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) {
     adamw.step(options.lr,
                optim::clip_factor(result.grad_norm, options.max_grad_norm));

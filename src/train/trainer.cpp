@@ -221,10 +221,11 @@ bool Trainer::save() {
   }
   const Clock::time_point start = Clock::now();
   parts_.log.sync();
+  const ops::HostTensors weights = parts_.model.parameter_values();
+  const ops::HostTensors moments = parts_.adamw.state();
   checkpoint::CheckpointParts parts;
-  parts.tensors = {
-      {std::string(kWeightsName), parts_.model.parameter_views(), {}},
-      {std::string(kOptimizerName), parts_.adamw.state_views(), {}}};
+  parts.tensors = {{std::string(kWeightsName), weights.views(), {}},
+                   {std::string(kOptimizerName), moments.views(), {}}};
   parts.texts = {{std::string(checkpoint::kConfigName), config_json_},
                  {std::string(kStateName), to_json(state)}};
   const checkpoint::SaveResult result = parts_.store.save(state.step, parts);

@@ -98,6 +98,7 @@ std::map<std::string, Change> changes() {
       {"training.seed", {"1", {}}},
       {"training.device", {"cpu", {}}},
       {"training.dtype", {"fp32", {}}},
+      {"training.recompute", {"true", {}}},
       {"training.threads", {"2", {}}},
       {"training.validate_every", {"3", {}}},
       {"training.validation_tokens", {"4096", {}}},

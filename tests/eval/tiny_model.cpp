@@ -75,7 +75,8 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir,
   model::LanguageModel language_model(config.model, at::kFloat, at::kCPU);
   language_model.initialise(seed);
   checkpoint::CheckpointParts parts;
-  parts.tensors = {{"model.safetensors", language_model.parameter_views()}};
+  const ops::HostTensors weights = language_model.parameter_values();
+  parts.tensors = {{"model.safetensors", weights.views()}};
   parts.texts = {
       {std::string(checkpoint::kConfigName), config::to_json(config)}};
   checkpoint::CheckpointStore store(run_dir / checkpoint::kCheckpointFolder);

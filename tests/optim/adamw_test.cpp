@@ -145,7 +145,8 @@ TEST(AdamW, R1_state_taken_back_gives_the_next_update_the_same_bits) {
     OptimizedTensor again = whole;
     again.tensor = whole.tensor.detach().clone().set_requires_grad(true);
     AdamW resumed({again}, options());
-    const std::vector<TensorView> state = uninterrupted.state_views();
+    const ops::HostTensors kept = uninterrupted.state();
+    const std::vector<TensorView>& state = kept.views();
     ASSERT_THAT(state, testing::SizeIs(2));
     EXPECT_EQ(state[0].name, "p.exp_avg");
     EXPECT_EQ(state[1].name, "p.exp_avg_sq");
@@ -172,7 +173,7 @@ TEST(AdamW, R4_bias_correction_follows_a_change_of_the_betas) {
   changed.beta1 = 0.5;
   changed.beta2 = 0.999;
   AdamW after({p}, changed);
-  after.load_state(before.state_views(), before.counters());
+  after.load_state(before.state().views(), before.counters());
   const at::Tensor start = p.tensor.detach().clone();
   after.step(1e-3, 1.0);
   for (const double moved : values(start - p.tensor.detach())) {
@@ -211,7 +212,7 @@ TEST(AdamW, state_that_does_not_fit_is_refused_with_every_name) {
       {parameter("a", 1, 4, true, at::kFloat), parameter("c", 2, 5, true)},
       options());
   try {
-    adamw.load_state(other.state_views(), {});
+    adamw.load_state(other.state().views(), {});
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);

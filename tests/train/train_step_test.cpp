@@ -47,8 +47,8 @@ struct Rig {
         out.emplace_back(static_cast<const char*>(view.data), view.bytes());
       }
     };
-    add(model.parameter_views());
-    add(adamw.state_views());
+    add(model.parameter_values().views());
+    add(adamw.state().views());
     return out;
   }
 

@@ -68,10 +68,21 @@ class Attention {
   at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight,
                       const ops::Documents& documents, bool silu,
                       at::Tensor* state) const;
-  at::Tensor decay(const at::Tensor& x) const;
-  at::Tensor write_strength(const at::Tensor& x) const;
-  at::Tensor retention(const at::Tensor& x, const at::Tensor& g) const;
-  at::Tensor gated_output(const at::Tensor& o, const at::Tensor& x) const;
+  /// Everything that is a matrix product of the layer's input; undefined where
+  /// the kind has none.
+  struct Projections {
+    at::Tensor q, k, v;
+    at::Tensor write_strength;  ///< logits of beta [T, HV]
+    at::Tensor decay;           ///< logits of g [T, HV] or [T, HV, K]
+    at::Tensor retention;       ///< logits of r [T, HV]
+    at::Tensor output_gate;     ///< [T, HV V]
+  };
+  Projections project(const at::Tensor& x) const;
+  at::Tensor write_strength(const Projections& p) const;
+  at::Tensor decay(const Projections& p) const;
+  at::Tensor retention(const Projections& p, const at::Tensor& g) const;
+  /// Type and device of beta, g, r and d.
+  at::TensorOptions control_options() const;
 
   config::ModelConfig config_;
   std::int64_t layer_;

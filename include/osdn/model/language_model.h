@@ -12,17 +12,21 @@
 
 #include "osdn/arch/parameter_table.h"
 #include "osdn/config/config.h"
-#include "osdn/core/tensor_view.h"
 #include "osdn/layers/attention.h"
 #include "osdn/ops/documents.h"
+#include "osdn/ops/host_tensors.h"
 #include "osdn/ops/linear_cross_entropy.h"
 
 namespace osdn::model {
 
-/// One parameter: what the table says of it, and its values.
+/// One parameter: what the table says of it, and its values. A model in
+/// bfloat16 computes with `tensor` and keeps the values in fp32 in `master`;
+/// parameters that its operators take in fp32 anyway, and all parameters of
+/// other models, are their own masters.
 struct ModelParameter {
   arch::Parameter info;
   at::Tensor tensor;  ///< leaf, requires grad
+  at::Tensor master;  ///< fp32, or `tensor` itself
 };
 
 /// Packed tokens. tokens and labels are int64 [T] on the model's device;
@@ -58,8 +62,15 @@ class LanguageModel {
 
   /// In table order; the tensors are the model's own.
   const std::vector<ModelParameter>& parameters() const;
-  /// Views of the parameters for checkpoint code; valid while the model lives.
-  std::vector<TensorView> parameter_views() const;
+  /// The masters, for checkpoint code.
+  ops::HostTensors parameter_values() const;
+  /// After masters were changed from outside: computes with their values from
+  /// now on.
+  void take_masters();
+
+  /// Each block forms its activations a second time in the backward instead of
+  /// keeping them; same bits.
+  void set_recompute(bool recompute);
 
   /// Final-norm output [T, h]. With a state, every document continues from it
   /// and it is replaced by the state after the last token; an empty one

@@ -15,7 +15,8 @@
 namespace osdn::ops {
 
 /// H key heads, HV value heads (a multiple of H), T packed tokens, N documents.
-/// All of one floating dtype (float or double) and device; any strides.
+/// On the CPU all of one dtype, float or double; on a GPU q, k, k_write and v
+/// bfloat16 or float, the rest float. Any strides.
 struct DeltaRuleInputs {
   at::Tensor q;        ///< [T, H, K]
   at::Tensor k;        ///< [T, H, K]

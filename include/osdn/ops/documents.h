@@ -1,7 +1,10 @@
 #pragma once
 // The boundaries of the documents that are packed in one row of tokens.
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace osdn::ops {
@@ -23,11 +26,16 @@ class Documents {
   std::int64_t end(std::int64_t n) const { return cu_seqlens_[index(n) + 1]; }
   const std::vector<std::int64_t>& cu_seqlens() const { return cu_seqlens_; }
 
+  /// cu_seqlens as an int64 tensor on a device, copied there once for all
+  /// copies of this object. Not for several threads at a time.
+  const at::Tensor& on(at::Device device) const;
+
  private:
   static std::size_t index(std::int64_t n) {
     return static_cast<std::size_t>(n);
   }
   std::vector<std::int64_t> cu_seqlens_;
+  std::shared_ptr<at::Tensor> on_device_;
 };
 
 }  // namespace osdn::ops

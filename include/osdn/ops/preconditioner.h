@@ -29,6 +29,8 @@ struct PreconditionerOptions {
   bool l2_norm = true;  ///< the recurrence sees k / sqrt(sum k^2 + 1e-6)
 };
 
+/// On the CPU all of one dtype, float or double; on a GPU k and k_write
+/// bfloat16 or float, the rest float.
 struct PreconditionerInputs {
   at::Tensor k;     ///< [T, H, K]
   at::Tensor beta;  ///< [T, HV]

@@ -19,16 +19,20 @@
 
 #include "osdn/config/config.h"
 #include "osdn/core/tensor_view.h"
+#include "osdn/ops/host_tensors.h"
 #include "osdn/optim/adamw_counters.h"
 
 namespace osdn::optim {
 
-/// A parameter as the optimizer sees it: fp32 or fp64, contiguous; its gradient
-/// is the tensor's own.
+struct DeviceSlot;
+
+/// A parameter as the optimizer sees it, contiguous. Its gradient is the
+/// tensor's own: of the tensor's dtype, or in fp32.
 struct OptimizedTensor {
   std::string name;
-  at::Tensor tensor;
+  at::Tensor tensor;  ///< computed with: fp32, fp64 or, on a GPU, bf16
   bool decayed = false;
+  at::Tensor master{};  ///< fp32, beside a bf16 tensor; else undefined
 };
 
 class AdamW {
@@ -38,15 +42,18 @@ class AdamW {
   AdamW(std::vector<OptimizedTensor> parameters,
         const config::OptimizerConfig& options);
 
+  /// Norm over all gradients (grad_norm.h). On a GPU the host waits for it.
+  double gradient_norm() const;
+
   /// One update with the gradients times `grad_scale` (the clip). An undefined
-  /// gradient counts as zero. The same bits for any number of threads.
+  /// gradient counts as zero. The same bits for any number of threads. On a GPU
+  /// it is only queued.
   void step(double lr, double grad_scale);
 
   const AdamWCounters& counters() const { return counters_; }
 
-  /// "<parameter>.exp_avg" and "<parameter>.exp_avg_sq"; they live as long as
-  /// this object. CPU only.
-  std::vector<TensorView> state_views() const;
+  /// "<parameter>.exp_avg" and "<parameter>.exp_avg_sq", for checkpoint code.
+  ops::HostTensors state() const;
 
   /// Takes moments and counters from a checkpoint. Throws Error (kBadInput)
   /// listing every tensor that is missing, extra, or of another shape or dtype;
@@ -59,7 +66,14 @@ class AdamW {
     OptimizedTensor parameter;
     at::Tensor exp_avg;
     at::Tensor exp_avg_sq;
+
+    const at::Tensor& master() const {
+      return parameter.master.defined() ? parameter.master : parameter.tensor;
+    }
   };
+  bool on_gpu() const;
+  void step_on_cpu(double lr, double c1, double c2, double grad_scale);
+  std::vector<DeviceSlot> device_slots() const;
 
   std::vector<Slot> slots_;
   config::OptimizerConfig options_;

@@ -9,8 +9,8 @@
 namespace osdn::train {
 
 struct ComputeChoice {
-  std::string device;        ///< "cpu"
-  std::string dtype;         ///< "fp32", "fp64"
+  std::string device;        ///< "cpu", "cuda"
+  std::string dtype;         ///< "fp32", "fp64", "bf16"
   std::int64_t threads = 1;  ///< CPU threads
 };
 

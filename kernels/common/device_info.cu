@@ -1,0 +1,28 @@
+#include <cuda_runtime.h>
+
+#include "kernels/common/device_info.h"
+
+namespace osdn::kernels {
+
+DeviceInfo device_info() {
+  DeviceInfo info;
+  cudaError_t error = cudaGetDeviceCount(&info.count);
+  cudaDeviceProp properties{};
+  if (error == cudaSuccess && info.count > 0) {
+    error = cudaGetDeviceProperties(&properties, 0);
+  }
+  if (error != cudaSuccess || info.count < 1) {
+    info.count = 0;
+    info.why_none = error == cudaSuccess ? "the driver shows no GPU"
+                                         : cudaGetErrorString(error);
+    cudaGetLastError();  // the next caller starts clean
+    return info;
+  }
+  info.name = properties.name;
+  info.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
+  info.compute_capability = properties.major * 10 + properties.minor;
+  info.supported = info.compute_capability == 90;
+  return info;
+}
+
+}  // namespace osdn::kernels

@@ -1,0 +1,52 @@
+#include "osdn/train/build.h"
+
+#include "osdn/arch/parameter_table.h"
+#include "osdn/core/log.h"
+
+namespace osdn::train {
+
+namespace {
+
+at::ScalarType scalar_type_of(const ComputeChoice& compute) {
+  if (compute.dtype == "fp64") {
+    return at::kDouble;
+  }
+  return compute.dtype == "bf16" ? at::kBFloat16 : at::kFloat;
+}
+
+}  // namespace
+
+model::LanguageModel make_model(const config::Config& config,
+                                const ComputeChoice& compute) {
+  model::LanguageModel model(
+      config.model, scalar_type_of(compute),
+      compute.device == "cuda" ? at::Device(at::kCUDA, 0) : at::kCPU);
+  model.set_recompute(config.training.recompute);
+  return model;
+}
+
+std::vector<optim::OptimizedTensor> optimized_tensors(
+    const model::LanguageModel& model, const config::OptimizerConfig& options) {
+  struct Group {
+    std::int64_t tensors = 0;
+    std::int64_t elements = 0;
+  };
+  Group groups[2];
+  std::vector<optim::OptimizedTensor> out;
+  for (const model::ModelParameter& parameter : model.parameters()) {
+    const bool decayed = arch::is_decayed(parameter.info, options.decay_exempt);
+    const bool own_master = parameter.master.is_same(parameter.tensor);
+    out.push_back({parameter.info.name, parameter.tensor, decayed,
+                   own_master ? at::Tensor() : parameter.master});
+    groups[decayed].tensors += 1;
+    groups[decayed].elements += parameter.info.numel();
+    log::debug(decayed ? "decayed: " : "not decayed: ", parameter.info.name);
+  }
+  log::info("parameters: ", groups[0].elements + groups[1].elements,
+            "; weight decay ", options.weight_decay, " on ", groups[1].elements,
+            " in ", groups[1].tensors, " tensors, none on ", groups[0].elements,
+            " in ", groups[0].tensors, " tensors");
+  return out;
+}
+
+}  // namespace osdn::train

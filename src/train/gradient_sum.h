@@ -1,0 +1,30 @@
+#pragma once
+// The gradient of a step, summed over its micro-batches in fp32 or better.
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "osdn/model/language_model.h"
+
+namespace osdn::train {
+
+/// fp32 and fp64 parameters sum in place, as autograd does. What a backward
+/// pass leaves in a bf16 parameter is rounded once; from the second pass on it
+/// is added to an fp32 sum.
+class GradientSum {
+ public:
+  explicit GradientSum(const model::LanguageModel& model);
+
+  /// After each backward pass.
+  void take();
+  /// Leaves the sums as the parameters' gradients: bf16 after one pass, else
+  /// fp32.
+  void finish();
+
+ private:
+  const model::LanguageModel& model_;
+  std::vector<at::Tensor> sums_;
+};
+
+}  // namespace osdn::train
