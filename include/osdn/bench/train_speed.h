@@ -1,0 +1,45 @@
+#pragma once
+// How fast a configuration trains on this machine, on random tokens.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "osdn/bench/timing.h"
+#include "osdn/config/config.h"
+
+namespace osdn::bench {
+
+struct TrainSpeed {
+  std::string device;
+  std::string dtype;
+  std::int64_t parameters = 0;
+  std::int64_t tokens_per_step = 0;
+  double step_s = 0;  ///< median
+  double tokens_per_s = 0;
+  std::int64_t memory_bytes = 0;  ///< held at most; 0 where it is not counted
+  double flops_per_token = 0;     ///< arch::flops_per_token
+  double loss_first = 0;
+  double loss_last = 0;
+};
+
+struct TrainSpeedOptions {
+  std::int64_t tokens = 65536;          ///< a step
+  std::int64_t document_tokens = 4096;  ///< each
+  int warmup = 3;
+  int steps = 20;
+  /// Where the trace of one step more goes, for chrome://tracing.
+  std::optional<std::filesystem::path> trace{};
+};
+
+/// Trains the configured model, whatever data it names, with the trainer's own
+/// step. Throws Error as osdn-train would.
+TrainSpeed time_training(const config::Config& config,
+                         const TrainSpeedOptions& options);
+
+/// Arithmetic a second that the GPU's maker names for dense bf16, for model
+/// FLOP utilisation; none for a GPU that is not known.
+std::optional<double> peak_flops_of(const std::string& gpu_name);
+
+}  // namespace osdn::bench

@@ -1,0 +1,210 @@
+// osdn-bench: the speed of this machine, its operators and its training.
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "osdn/bench/operator_speed.h"
+#include "osdn/bench/train_speed.h"
+#include "osdn/config/reader.h"
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+#include "osdn/core/file.h"
+#include "osdn/core/run_main.h"
+#include "osdn/core/version.h"
+#include "osdn/ops/gpu.h"
+#include "osdn/report/format.h"
+#include "osdn/report/table.h"
+
+namespace {
+
+using nlohmann::ordered_json;
+using osdn::ExitCode;
+using osdn::report::Align;
+using osdn::report::format_fixed;
+using osdn::report::format_si;
+
+struct Arguments {
+  int runs = 21;
+  std::string filter;
+  std::string json;
+  std::vector<std::string> configs;
+  std::vector<std::string> overrides;
+  osdn::bench::TrainSpeedOptions train;
+  std::string trace;
+  double peak_tflops = 0;
+};
+
+std::string milliseconds(double seconds) {
+  return format_fixed(seconds * 1e3, 3);
+}
+
+void write_json(const Arguments& args, const ordered_json& content) {
+  if (!args.json.empty()) {
+    osdn::write_file_atomic(args.json, content.dump(2) + "\n");
+  }
+}
+
+ordered_json machine(const osdn::bench::Limits& limits) {
+  const osdn::ops::Gpu& gpu = osdn::ops::gpu();
+  std::cout << (gpu.usable ? gpu.name : "CPU (" + gpu.why_not + ")")
+            << ", commit " << osdn::commit() << "\ncopy "
+            << format_si(limits.copy_bytes_per_s)
+            << "B/s (read and written), matrix product "
+            << format_si(limits.matrix_flops_per_s) << "FLOP/s\n\n";
+  return {{"device", gpu.usable ? gpu.name : "CPU"},
+          {"commit", osdn::commit()},
+          {"copy_bytes_per_s", limits.copy_bytes_per_s},
+          {"matrix_flops_per_s", limits.matrix_flops_per_s}};
+}
+
+ExitCode bench_kernels(const Arguments& args) {
+  const osdn::ops::Gpu& gpu = osdn::ops::gpu();
+  if (!gpu.usable) {
+    throw osdn::Error(
+        "the kernels run on a GPU, and none can be used: " + gpu.why_not,
+        ExitCode::kUsage);
+  }
+  const at::Device device(at::kCUDA, 0);
+  const osdn::bench::Limits limits = osdn::bench::measure_limits(device);
+  ordered_json out = machine(limits);
+  osdn::report::Table table({{"operator", Align::kLeft},
+                             {"shape", Align::kLeft},
+                             {"limit ms"},
+                             {"forward ms"},
+                             {"of limit"},
+                             {"forward + backward ms"}});
+  for (const auto& c : osdn::bench::operator_table()) {
+    if (c.use != osdn::bench::Use::kSpeed ||
+        (c.op + " " + c.shape).find(args.filter) == std::string::npos) {
+      continue;
+    }
+    const auto speed = osdn::bench::time_operator(c, limits, device, args.runs);
+    table.add_row(
+        {c.op, c.shape, speed.limit_s > 0 ? milliseconds(speed.limit_s) : "",
+         milliseconds(speed.forward_s),
+         speed.limit_s > 0 ? format_fixed(speed.limit_s / speed.forward_s, 2)
+                           : "",
+         milliseconds(speed.both_s)});
+    out["operators"].push_back({{"operator", c.op},
+                                {"shape", c.shape},
+                                {"dtype", "bf16"},
+                                {"limit_s", speed.limit_s},
+                                {"forward_s", speed.forward_s},
+                                {"forward_backward_s", speed.both_s},
+                                {"runs", args.runs}});
+  }
+  std::cout << table.text();
+  write_json(args, out);
+  return ExitCode::kOk;
+}
+
+ExitCode bench_train(Arguments args) {
+  const osdn::ops::Gpu& gpu = osdn::ops::gpu();
+  std::optional<double> peak = osdn::bench::peak_flops_of(gpu.name);
+  if (args.peak_tflops > 0) peak = args.peak_tflops * 1e12;
+  if (!args.trace.empty()) args.train.trace = args.trace;
+  ordered_json out = machine(osdn::bench::measure_limits(
+      gpu.usable ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU)));
+  osdn::report::Table table({{"configuration", Align::kLeft},
+                             {"parameters"},
+                             {"tokens a step"},
+                             {"compute", Align::kLeft},
+                             {"step ms"},
+                             {"tokens/s"},
+                             {"memory GiB"},
+                             {"model FLOP utilisation"}});
+  for (const std::string& name : args.configs) {
+    const osdn::config::Config config =
+        osdn::config::load({name, args.overrides});
+    const auto speed = osdn::bench::time_training(config, args.train);
+    const double flops = speed.flops_per_token * speed.tokens_per_s;
+    const bool counted = peak && speed.device == "cuda";
+    table.add_row(
+        {name, std::to_string(speed.parameters),
+         std::to_string(speed.tokens_per_step),
+         speed.device + " " + speed.dtype, format_fixed(speed.step_s * 1e3, 1),
+         format_si(speed.tokens_per_s),
+         speed.memory_bytes > 0
+             ? format_fixed(static_cast<double>(speed.memory_bytes) / (1 << 30),
+                            1)
+             : "n/a",
+         counted ? format_fixed(flops / *peak * 100, 1) + " %" : "n/a"});
+    out["training"].push_back(
+        {{"config", name},
+         {"parameters", speed.parameters},
+         {"tokens_per_step", speed.tokens_per_step},
+         {"device", speed.device},
+         {"dtype", speed.dtype},
+         {"step_s", speed.step_s},
+         {"tokens_per_s", speed.tokens_per_s},
+         {"memory_bytes", speed.memory_bytes},
+         {"flops_per_token", speed.flops_per_token},
+         {"model_flop_utilisation",
+          counted ? ordered_json(flops / *peak) : ordered_json()},
+         {"loss_first", speed.loss_first},
+         {"loss_last", speed.loss_last},
+         {"steps", args.train.steps}});
+  }
+  std::cout << table.text();
+  write_json(args, out);
+  return ExitCode::kOk;
+}
+
+ExitCode bench(int argc, char** argv) {
+  CLI::App app("Measures this machine: operators and training.", "osdn-bench");
+  app.set_version_flag("--version", osdn::version_line("osdn-bench"));
+  app.require_subcommand(1);
+  Arguments args;
+  CLI::App* kernels =
+      app.add_subcommand("kernels", "the operators on the GPU, in bf16");
+  kernels->add_option("--runs", args.runs, "timed runs of each")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  kernels->add_option("--filter", args.filter,
+                      "only operators and shapes whose name holds this");
+  CLI::App* train =
+      app.add_subcommand("train", "training steps on random tokens");
+  train
+      ->add_option("--config", args.configs,
+                   "configurations, separated by commas")
+      ->delimiter(',')
+      ->required();
+  train
+      ->add_option("--set", args.overrides,
+                   "KEY=VALUE of every configuration; may be repeated")
+      ->allow_extra_args(false);
+  train->add_option("--tokens", args.train.tokens, "tokens a step")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30))
+      ->capture_default_str();
+  train
+      ->add_option("--document-tokens", args.train.document_tokens,
+                   "tokens of each document")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->capture_default_str();
+  train->add_option("--steps", args.train.steps, "timed steps")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  train->add_option("--trace", args.trace,
+                    "record one step more into this file, for a trace viewer");
+  train->add_option("--peak-tflops", args.peak_tflops,
+                    "of the GPU, where osdn does not know it");
+  for (CLI::App* command : {kernels, train}) {
+    command->add_option("--json", args.json, "write the figures to this file");
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+  }
+  return kernels->parsed() ? bench_kernels(args) : bench_train(args);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return osdn::run_main(argc, argv, bench);
+}

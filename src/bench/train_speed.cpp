@@ -1,0 +1,134 @@
+#include "osdn/bench/train_speed.h"
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <set>
+
+#include "osdn/arch/estimate.h"
+#include "osdn/arch/parameter_table.h"
+#include "osdn/core/random.h"
+#include "osdn/data/loader.h"
+#include "osdn/ops/gpu.h"
+#include "osdn/train/build.h"
+#include "osdn/train/train_step.h"
+
+namespace osdn::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+data::StepBatch random_batch(const config::Config& config,
+                             const TrainSpeedOptions& options,
+                             std::uint64_t seed) {
+  Xoshiro256 random(seed);
+  data::MicroBatch micro;
+  micro.rows = 1;
+  micro.cu_seqlens = {0};
+  for (std::int64_t t = 0; t < options.tokens; ++t) {
+    micro.tokens.push_back(static_cast<std::int32_t>(
+        random.below(static_cast<std::uint64_t>(config.model.vocab_size))));
+  }
+  micro.labels.assign(micro.tokens.begin() + 1, micro.tokens.end());
+  micro.labels.push_back(data::kNoLabel);
+  micro.valid_labels = options.tokens - 1;
+  for (std::int64_t t = options.document_tokens; t < options.tokens;
+       t += options.document_tokens) {
+    micro.cu_seqlens.push_back(t);
+  }
+  micro.cu_seqlens.push_back(options.tokens);
+  data::StepBatch batch;
+  batch.valid_labels = micro.valid_labels;
+  batch.tokens = options.tokens;
+  batch.micro_batches.push_back(std::move(micro));
+  return batch;
+}
+
+/// Records what runs on the host and the GPU while it lives.
+class Trace {
+ public:
+  explicit Trace(std::filesystem::path file) : file_(std::move(file)) {
+    using namespace torch::autograd::profiler;
+    const ProfilerConfig config(ProfilerState::KINETO);
+    const std::set<ActivityType> activities = {ActivityType::CPU,
+                                               ActivityType::CUDA};
+    prepareProfiler(config, activities);
+    enableProfiler(config, activities);
+  }
+  ~Trace() {
+    torch::autograd::profiler::disableProfiler()->save(file_.string());
+  }
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+ private:
+  std::filesystem::path file_;
+};
+
+}  // namespace
+
+TrainSpeed time_training(const config::Config& config,
+                         const TrainSpeedOptions& options) {
+  const train::ComputeChoice compute = train::choose_compute(config.training);
+  at::set_num_threads(static_cast<int>(compute.threads));
+  ops::reset_gpu_memory_peak();
+  model::LanguageModel model = train::make_model(config, compute);
+  model.initialise(config.training.seed);
+  optim::AdamW adamw(train::optimized_tensors(model, config.optimizer),
+                     config.optimizer);
+  TrainSpeed speed;
+  speed.device = compute.device;
+  speed.dtype = compute.dtype;
+  speed.parameters =
+      arch::count_parameters(arch::parameter_table(config.model)).total;
+  speed.tokens_per_step = options.tokens;
+  speed.flops_per_token = arch::flops_per_token(config.model).total();
+  const train::StepOptions step{1e-4, config.optimizer.max_grad_norm};
+  std::vector<double> seconds;
+  for (int i = 0; i < options.warmup + options.steps; ++i) {
+    const data::StepBatch batch =
+        random_batch(config, options, static_cast<std::uint64_t>(i));
+    ops::synchronize_gpu();
+    const Clock::time_point start = Clock::now();
+    const train::StepResult result =
+        train::train_step(model, adamw, batch, step);
+    ops::synchronize_gpu();
+    if (i == 0) speed.loss_first = result.loss;
+    speed.loss_last = result.loss;
+    if (i >= options.warmup) {
+      seconds.push_back(
+          std::chrono::duration<double>(Clock::now() - start).count());
+    }
+  }
+  if (options.trace) {
+    const data::StepBatch batch = random_batch(config, options, 0);
+    const Trace trace(*options.trace);
+    train::train_step(model, adamw, batch, step);
+    ops::synchronize_gpu();
+  }
+  speed.step_s = median(seconds);
+  speed.tokens_per_s = static_cast<double>(options.tokens) / speed.step_s;
+  speed.memory_bytes = ops::gpu_memory().peak;
+  return speed;
+}
+
+std::optional<double> peak_flops_of(const std::string& gpu_name) {
+  // Datasheets, dense bf16 with fp32 sums.
+  struct Known {
+    const char* name;
+    double flops;
+  };
+  constexpr std::array<Known, 4> kKnown = {{{"H200", 989e12},
+                                            {"H100 PCIe", 756e12},
+                                            {"H100 NVL", 835e12},
+                                            {"H100", 989e12}}};
+  for (const Known& known : kKnown) {
+    if (gpu_name.find(known.name) != std::string::npos) return known.flops;
+  }
+  return {};
+}
+
+}  // namespace osdn::bench
