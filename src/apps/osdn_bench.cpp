@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "osdn/arch/peak_flops.h"
 #include "osdn/bench/operator_speed.h"
 #include "osdn/bench/train_speed.h"
 #include "osdn/config/reader.h"
@@ -104,7 +105,7 @@ ExitCode bench_kernels(const Arguments& args) {
 
 ExitCode bench_train(Arguments args) {
   const osdn::ops::Gpu& gpu = osdn::ops::gpu();
-  std::optional<double> peak = osdn::bench::peak_flops_of(gpu.name);
+  std::optional<double> peak = osdn::arch::peak_flops(gpu.name);
   if (args.peak_tflops > 0) peak = args.peak_tflops * 1e12;
   if (!args.trace.empty()) args.train.trace = args.trace;
   ordered_json out = machine(osdn::bench::measure_limits(

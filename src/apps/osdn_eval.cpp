@@ -59,7 +59,11 @@ void add_options(CLI::App& app, Arguments& args) {
       ->capture_default_str();
   app.add_option("--max-len", eval.max_len,
                  "window in tokens, or none; else the run's context length");
-  app.add_option("--dtype", eval.dtype, "fp32 or fp64")->capture_default_str();
+  app.add_option("--device", eval.device, "auto, cpu or cuda")
+      ->capture_default_str();
+  app.add_option("--dtype", eval.dtype,
+                 "auto, fp32, fp64 (on a CPU) or bf16 (on a GPU)")
+      ->capture_default_str();
   app.add_option("--batch-tokens", eval.batch_tokens,
                  "tokens of one forward pass")
       ->capture_default_str();

@@ -47,6 +47,11 @@ ExitCode train(int argc, char** argv) {
                "move an older run in the folder aside and start anew");
   app.add_option("--stop-after", stop_after,
                  "stop as on SIGTERM after this long, for example 15m");
+  osdn::train::RunRequest request;
+  app.add_option("--peak-tflops", request.peak_tflops,
+                 "of the GPU in dense bf16, for the utilisation of one that "
+                 "osdn does not know")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--dry-run", dry_run,
                "print configuration, parameters, memory and schedule; touch "
                "nothing");
@@ -58,7 +63,6 @@ ExitCode train(int argc, char** argv) {
     return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
   }
 
-  osdn::train::RunRequest request;
   request.config = osdn::config::load(load);
   if (!run_dir.empty()) {
     request.config.run_dir = run_dir;

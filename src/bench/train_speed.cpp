@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <set>
 
@@ -14,6 +13,7 @@
 #include "osdn/data/loader.h"
 #include "osdn/ops/gpu.h"
 #include "osdn/train/build.h"
+#include "osdn/train/gpu_use.h"
 #include "osdn/train/train_step.h"
 
 namespace osdn::bench {
@@ -68,10 +68,8 @@ class Trace {
   std::filesystem::path file_;
 };
 
-}  // namespace
-
-TrainSpeed time_training(const config::Config& config,
-                         const TrainSpeedOptions& options) {
+TrainSpeed run_steps(const config::Config& config,
+                     const TrainSpeedOptions& options) {
   const train::ComputeChoice compute = train::choose_compute(config.training);
   at::set_num_threads(static_cast<int>(compute.threads));
   ops::reset_gpu_memory_peak();
@@ -80,8 +78,8 @@ TrainSpeed time_training(const config::Config& config,
   optim::AdamW adamw(train::optimized_tensors(model, config.optimizer),
                      config.optimizer);
   TrainSpeed speed;
-  speed.device = compute.device;
-  speed.dtype = compute.dtype;
+  speed.device = compute.compute.device_name;
+  speed.dtype = compute.compute.dtype_name;
   speed.parameters =
       arch::count_parameters(arch::parameter_table(config.model)).total;
   speed.tokens_per_step = options.tokens;
@@ -115,20 +113,16 @@ TrainSpeed time_training(const config::Config& config,
   return speed;
 }
 
-std::optional<double> peak_flops_of(const std::string& gpu_name) {
-  // Datasheets, dense bf16 with fp32 sums.
-  struct Known {
-    const char* name;
-    double flops;
-  };
-  constexpr std::array<Known, 4> kKnown = {{{"H200", 989e12},
-                                            {"H100 PCIe", 756e12},
-                                            {"H100 NVL", 835e12},
-                                            {"H100", 989e12}}};
-  for (const Known& known : kKnown) {
-    if (gpu_name.find(known.name) != std::string::npos) return known.flops;
-  }
-  return {};
+}  // namespace
+
+TrainSpeed time_training(const config::Config& config,
+                         const TrainSpeedOptions& options) {
+  config::Config asked = config;
+  asked.training.micro_batch = 1;
+  asked.data.sequence_length = options.tokens;
+  TrainSpeed speed;
+  train::with_memory_advice(asked, [&] { speed = run_steps(asked, options); });
+  return speed;
 }
 
 }  // namespace osdn::bench

@@ -19,6 +19,8 @@
 #include "osdn/eval/tasks.h"
 #include "osdn/eval/trained_model.h"
 #include "osdn/eval/window_batches.h"
+#include "osdn/ops/compute_choice.h"
+#include "osdn/ops/gpu.h"
 #include "osdn/report/progress.h"
 #include "osdn/tokenizer/tokenizer.h"
 
@@ -30,6 +32,7 @@ using nlohmann::json;
 /// Everything that the tasks share.
 struct Session {
   const EvalOptions& options;
+  ops::ComputeChoice compute;
   TrainedModel trained;
   tokenizer::Tokenizer tokenizer;
   std::optional<std::int64_t> max_len;
@@ -37,13 +40,9 @@ struct Session {
   bool double_bos = false;  ///< --bos 1: t starts with the begin token as well
 };
 
-at::ScalarType dtype_of(const std::string& name) {
-  if (name == "fp32") return at::kFloat;
-  if (name == "fp64") return at::kDouble;
-  throw Error(concat("--dtype is '", name, "'; ",
-                     name == "bf16" ? "bf16 needs a GPU, and " : "",
-                     "on the CPU it is fp32 or fp64"),
-              ExitCode::kUsage);
+ops::ComputeChoice compute_of(const EvalOptions& options) {
+  return ops::choose_compute(options.device, options.dtype,
+                             {"--device", "--dtype"});
 }
 
 void check_choice(const char* option, const std::string& value,
@@ -80,7 +79,7 @@ std::optional<std::int64_t> parse_max_len(const std::string& text) {
 
 void check_options(const EvalOptions& options) {
   check_tasks(options.tasks);
-  dtype_of(options.dtype);
+  compute_of(options);
   check_choice("--bos", options.bos, {"protocol", "0", "1"});
   check_choice("--rolling", options.rolling, {"window", "full"});
   check_at_least("--batch-tokens", options.batch_tokens, 1);
@@ -117,8 +116,9 @@ tokenizer::Tokenizer open_tokenizer(const EvalOptions& options,
 }
 
 Session open_session(const EvalOptions& options) {
+  const ops::ComputeChoice compute = compute_of(options);
   TrainedModel trained =
-      load_trained_model(options.model, dtype_of(options.dtype), at::kCPU);
+      load_trained_model(options.model, compute.dtype, compute.device);
   tokenizer::Tokenizer tokenizer = open_tokenizer(options, trained.config);
   const auto bos = tokenizer.bos_id();
   const auto prefix = bos ? bos : tokenizer.eos_id();
@@ -134,8 +134,8 @@ Session open_session(const EvalOptions& options) {
   if (options.max_len.empty() && options.rolling == "window") {
     max_len = trained.config.data.context_length;
   }
-  return {options, std::move(trained), std::move(tokenizer), max_len,
-          *prefix, options.bos == "1"};
+  return {options, compute, std::move(trained), std::move(tokenizer),
+          max_len, *prefix, options.bos == "1"};
 }
 
 /// A task's texts as the model reads them.
@@ -203,7 +203,7 @@ Result result_base(const Session& session, const std::string& task,
   r.bos = session.double_bos;
   r.max_len = session.max_len;
   r.dropped = set.dropped;
-  r.dtype = session.options.dtype;
+  r.dtype = session.compute.dtype_name;
   r.batch_tokens = session.options.batch_tokens;
   r.limit = session.options.data.limit;
   return r;
@@ -367,7 +367,9 @@ Evaluation evaluate(const EvalOptions& options) {
   const at::NoGradGuard no_grad;
   Session session = open_session(options);
   Evaluation out;
-  out.device = concat("cpu, ", at::get_num_threads(), " threads");
+  out.device = session.compute.device.is_cuda()
+                   ? ops::gpu().name
+                   : concat("cpu, ", at::get_num_threads(), " threads");
   for (const std::string& task : options.tasks) {
     try {
       run_task(session, task, out);

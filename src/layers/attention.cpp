@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "osdn/ops/delta_rule.h"
@@ -10,6 +10,7 @@
 #include "osdn/ops/norm.h"
 #include "osdn/ops/project.h"
 #include "osdn/ops/short_conv.h"
+#include "osdn/ops/side_stream.h"
 
 namespace osdn::layers {
 namespace {
@@ -128,9 +129,34 @@ at::Tensor Attention::convolve(const at::Tensor& x, const at::Tensor& weight,
   return out.y;
 }
 
-Attention::Projections Attention::project(const at::Tensor& x) const {
+at::Tensor Attention::query_or_key(const at::Tensor& x,
+                                   const at::Tensor& filter,
+                                   const ops::Documents& documents,
+                                   at::Tensor* state) const {
+  const QkActivation activation = config_.layer == LayerKind::kDeltaNet
+                                      ? config_.qk_activation
+                                      : QkActivation::kSilu;
+  const bool fused =
+      config_.use_short_conv && activation == QkActivation::kSilu;
+  at::Tensor y = x;
+  if (config_.use_short_conv) y = convolve(y, filter, documents, fused, state);
+  if (!fused) y = activate(y, activation);
+  y = y.view({x.size(0), H_, K_});
+  return l2_norm_ ? y : sum_norm(y);
+}
+
+at::Tensor Attention::value(const at::Tensor& x,
+                            const ops::Documents& documents,
+                            at::Tensor* state) const {
+  const at::Tensor y = config_.use_short_conv
+                           ? convolve(x, w_.v_conv, documents, true, state)
+                           : at::silu(x);
+  return y.view({x.size(0), HV_, V_});
+}
+
+void Attention::project(const at::Tensor& x, Products products,
+                        Projections& p) const {
   const bool kda = config_.layer == LayerKind::kKda;
-  Projections out;
   std::vector<at::Tensor> weights;
   std::vector<at::Tensor*> targets;
   const auto add = [&](const at::Tensor& weight, at::Tensor& target) {
@@ -138,20 +164,25 @@ Attention::Projections Attention::project(const at::Tensor& x) const {
     weights.push_back(weight);
     targets.push_back(&target);
   };
-  add(w_.q_proj, out.q);
-  add(w_.k_proj, out.k);
-  add(w_.v_proj, out.v);
-  add(w_.b_proj, out.write_strength);
-  add(kda ? w_.f_proj_down : w_.a_proj, out.decay);
-  add(w_.r_proj, out.retention);
-  add(kda ? w_.g_proj_down : w_.g_proj, out.output_gate);
+  if (products != Products::kRest) {
+    add(w_.k_proj, p.k);
+    add(w_.b_proj, p.write_strength);
+    add(kda ? w_.f_proj_down : w_.a_proj, p.decay);
+    add(w_.r_proj, p.retention);
+  }
+  if (products != Products::kForKeys) {
+    add(w_.q_proj, p.q);
+    add(w_.v_proj, p.v);
+    add(kda ? w_.g_proj_down : w_.g_proj, p.output_gate);
+  }
   const std::vector<at::Tensor> values = ops::project(x, weights);
   for (std::size_t i = 0; i < values.size(); ++i) *targets[i] = values[i];
-  if (kda) {
-    out.decay = at::linear(out.decay, w_.f_proj_up).view({x.size(0), HV_, K_});
-    out.output_gate = at::linear(out.output_gate, w_.g_proj_up, w_.g_proj_bias);
+  if (kda && products != Products::kRest) {
+    p.decay = at::linear(p.decay, w_.f_proj_up).view({x.size(0), HV_, K_});
   }
-  return out;
+  if (kda && products != Products::kForKeys) {
+    p.output_gate = at::linear(p.output_gate, w_.g_proj_up, w_.g_proj_bias);
+  }
 }
 
 at::TensorOptions Attention::control_options() const {
@@ -160,7 +191,7 @@ at::TensorOptions Attention::control_options() const {
 
 at::Tensor Attention::write_strength(const Projections& p) const {
   if (!p.write_strength.defined()) {
-    return at::ones({p.q.size(0), HV_}, control_options());
+    return at::ones({p.k.size(0), HV_}, control_options());
   }
   return ops::sigmoid_gate(p.write_strength, {},
                            config_.allow_neg_eigval ? 2 : 1);
@@ -183,7 +214,7 @@ at::Tensor Attention::decay(const Projections& p) const {
 
 at::Tensor Attention::retention(const Projections& p,
                                 const at::Tensor& g) const {
-  const std::int64_t T = p.q.size(0);
+  const std::int64_t T = p.k.size(0);
   switch (config_.preconditioner.retention) {
     case Retention::kDataDependent:
       return ops::sigmoid_gate(p.retention, w_.r_bias);
@@ -204,49 +235,34 @@ at::Tensor Attention::forward(const at::Tensor& x,
                               const ops::Documents& documents,
                               AttentionState* state,
                               AttentionObserver* observer) const {
-  const std::int64_t T = x.size(0);
-  const QkActivation activation = config_.layer == LayerKind::kDeltaNet
-                                      ? config_.qk_activation
-                                      : QkActivation::kSilu;
-  const Projections p = project(x);
-  at::Tensor q = p.q;
-  at::Tensor k = p.k;
-  at::Tensor v = p.v;
-  if (config_.use_short_conv) {
-    const bool fused = activation == QkActivation::kSilu;
-    q = convolve(q, w_.q_conv, documents, fused,
-                 state ? &state->conv_q : nullptr);
-    k = convolve(k, w_.k_conv, documents, fused,
-                 state ? &state->conv_k : nullptr);
-    v = convolve(v, w_.v_conv, documents, true,
-                 state ? &state->conv_v : nullptr);
-    if (!fused) {
-      q = activate(q, activation);
-      k = activate(k, activation);
-    }
-  } else {
-    q = activate(q, activation);
-    k = activate(k, activation);
-    v = at::silu(v);
-  }
-  q = q.view({T, H_, K_});
-  k = k.view({T, H_, K_});
-  v = v.view({T, HV_, V_});
-  if (!l2_norm_) {
-    q = sum_norm(q);
-    k = sum_norm(k);
-  }
-
+  // The recurrence of d has few chains and long ones: it runs on a stream of
+  // its own beside the products that it does not need. Its node comes before
+  // theirs so that the backward, which goes from the last to the first, queues
+  // theirs first and runs beside them too.
+  const bool preconditioned = config_.preconditioner.enabled;
+  Projections p;
+  project(x, preconditioned ? Products::kForKeys : Products::kAll, p);
+  const at::Tensor k =
+      query_or_key(p.k, w_.k_conv, documents, state ? &state->conv_k : nullptr);
   const at::Tensor beta = write_strength(p);
   const at::Tensor g = decay(p);
-  at::Tensor r, d0, k_write;
-  if (config_.preconditioner.enabled) {
+  at::Tensor r, d0;
+  ops::PreconditionerOutput scaled;
+  std::optional<ops::SideStream> side;
+  if (preconditioned) {
     r = retention(p, g);
     d0 = state && state->d.defined() ? state->d : w_.d0;
-    const ops::PreconditionerOutput out =
-        ops::preconditioner({k, beta, r, d0}, documents, preconditioner_);
-    k_write = out.k_write;
-    if (state) state->d = out.d_T;
+    side.emplace(x.device(), std::initializer_list<at::Tensor>{k, beta, r, d0});
+    scaled = ops::preconditioner({k, beta, r, d0}, documents, preconditioner_);
+    side->leave();
+    project(x, Products::kRest, p);
+  }
+  const at::Tensor q =
+      query_or_key(p.q, w_.q_conv, documents, state ? &state->conv_q : nullptr);
+  const at::Tensor v = value(p.v, documents, state ? &state->conv_v : nullptr);
+  if (preconditioned) {
+    side->join({scaled.k_write, scaled.d_T});
+    if (state) state->d = scaled.d_T;
   }
   if (observer) {
     observer->on_attention(
@@ -255,14 +271,14 @@ at::Tensor Attention::forward(const at::Tensor& x,
 
   const at::Tensor state0 = state ? state->state : at::Tensor();
   const ops::DeltaRuleOutput out = ops::delta_rule(
-      {q, k, k_write, v, beta, g, state0}, documents, {l2_norm_});
+      {q, k, scaled.k_write, v, beta, g, state0}, documents, {l2_norm_});
   if (state) state->state = out.state_T;
   const at::Tensor o = ops::gated_rms_norm(out.o, p.output_gate, w_.o_norm,
                                            config_.layer == LayerKind::kKda
                                                ? ops::GateActivation::kSigmoid
                                                : ops::GateActivation::kSilu,
                                            config_.norm_eps);
-  return at::linear(o.reshape({T, HV_ * V_}), w_.o_proj);
+  return at::linear(o.reshape({x.size(0), HV_ * V_}), w_.o_proj);
 }
 
 }  // namespace osdn::layers

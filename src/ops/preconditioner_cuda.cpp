@@ -6,6 +6,7 @@
 
 #include "cuda_call.h"
 #include "kernels/preconditioner/preconditioner.cuh"
+#include "osdn/ops/side_stream.h"
 #include "tensor_check.h"
 
 namespace osdn::ops {
@@ -116,6 +117,9 @@ class PreconditionerCudaFunction
                                 const variable_list& grad_outputs) {
     const variable_list saved = ctx->get_saved_variables();
     const PreconditionerInputs in{saved[0], saved[1], saved[2], saved[3]};
+    // The forward may have run on a side stream, and so does this then; what
+    // was saved comes from both.
+    keep_for_current_stream({in.k, in.beta, in.r, in.d0, saved[6]});
     PreconditionerOptions options;
     options.eta = ctx->saved_data["eta"].toDouble();
     options.d_min = ctx->saved_data["d_min"].toDouble();

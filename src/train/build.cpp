@@ -5,22 +5,10 @@
 
 namespace osdn::train {
 
-namespace {
-
-at::ScalarType scalar_type_of(const ComputeChoice& compute) {
-  if (compute.dtype == "fp64") {
-    return at::kDouble;
-  }
-  return compute.dtype == "bf16" ? at::kBFloat16 : at::kFloat;
-}
-
-}  // namespace
-
 model::LanguageModel make_model(const config::Config& config,
                                 const ComputeChoice& compute) {
-  model::LanguageModel model(
-      config.model, scalar_type_of(compute),
-      compute.device == "cuda" ? at::Device(at::kCUDA, 0) : at::kCPU);
+  model::LanguageModel model(config.model, compute.compute.dtype,
+                             compute.compute.device);
   model.set_recompute(config.training.recompute);
   return model;
 }

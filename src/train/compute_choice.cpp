@@ -5,10 +5,6 @@
 #include <algorithm>
 #include <thread>
 
-#include "osdn/core/concat.h"
-#include "osdn/core/error.h"
-#include "osdn/ops/gpu.h"
-
 namespace osdn::train {
 
 namespace {
@@ -26,34 +22,9 @@ std::int64_t usable_cores() {
 }  // namespace
 
 ComputeChoice choose_compute(const config::TrainingConfig& training) {
-  const ops::Gpu& gpu = ops::gpu();
-  if (training.device == "cuda" && !gpu.usable) {
-    throw Error(concat("training.device is \"cuda\", but no GPU can be used: ",
-                       gpu.why_not, "; use \"cpu\" or \"auto\""),
-                ExitCode::kUsage);
-  }
   ComputeChoice choice;
-  choice.device = training.device;
-  if (training.device == "auto") {
-    choice.device = gpu.usable && training.dtype != "fp64" ? "cuda" : "cpu";
-  }
-  const bool on_gpu = choice.device == "cuda";
-  if (training.dtype == "bf16" && !on_gpu) {
-    throw Error(
-        concat("training.dtype is \"bf16\", which needs a GPU, and none "
-               "can be used: ",
-               gpu.why_not, "; use \"fp32\", \"fp64\" or \"auto\""),
-        ExitCode::kUsage);
-  }
-  if (training.dtype == "fp64" && on_gpu) {
-    throw Error(
-        "training.dtype is \"fp64\", which needs the CPU; use \"bf16\" or "
-        "\"fp32\", or the device \"cpu\"",
-        ExitCode::kUsage);
-  }
-  choice.dtype = training.dtype != "auto" ? training.dtype
-                 : on_gpu                 ? "bf16"
-                                          : "fp32";
+  choice.compute = ops::choose_compute(training.device, training.dtype,
+                                       {"training.device", "training.dtype"});
   choice.threads = training.threads > 0 ? training.threads : usable_cores();
   return choice;
 }

@@ -1,4 +1,4 @@
-#include "gradient_sum.h"
+#include "osdn/train/gradient_sum.h"
 
 namespace osdn::train {
 

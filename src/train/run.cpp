@@ -14,6 +14,7 @@
 #include "osdn/core/log.h"
 #include "osdn/core/version.h"
 #include "osdn/data/token_dataset.h"
+#include "osdn/ops/gpu.h"
 #include "osdn/report/format.h"
 #include "osdn/train/build.h"
 #include "osdn/train/compute_choice.h"
@@ -102,14 +103,22 @@ class Run {
     }
     at::set_num_threads(static_cast<int>(compute_.threads));
     log::info(version_line("osdn-train"), ", run folder ", run_dir_.string(),
-              ", ", compute_.device, " ", compute_.dtype, ", ",
-              compute_.threads, compute_.threads == 1 ? " thread" : " threads");
+              ", ", compute_.compute.device_name, " ",
+              compute_.compute.dtype_name, ", ", compute_.threads,
+              compute_.threads == 1 ? " thread" : " threads");
     open_all_data();
     const checkpoint::RunLock lock(run_dir_);
     Start start = find_start();
     const checkpoint::RunDirMode mode = run_dir_mode(start);
     if (mode != checkpoint::RunDirMode::kOverwrite) {
       checkpoint::check_run_dir(run_dir_, mode);
+    }
+    if (compute_.compute.device.is_cuda()) {
+      log::info(
+          "GPU: ", ops::gpu().name, ", ",
+          report::format_fixed(
+              static_cast<double>(ops::gpu().memory_bytes) / (1 << 30), 1),
+          " GiB");
     }
     model::LanguageModel model = make_model(config_, compute_);
     optim::AdamW adamw(optimized_tensors(model, config_.optimizer),
@@ -142,7 +151,8 @@ class Run {
                      .stop = stop_,
                      .state = start.state,
                      .resumed = start.in_this_run,
-                     .observer = request_.observer});
+                     .observer = request_.observer,
+                     .peak_tflops = request_.peak_tflops});
     trainer.run();
   }
 
@@ -169,8 +179,8 @@ class Run {
     state.seed = config_.training.seed;
     state.data_fingerprint = data::data_fingerprint(
         *train_, packing_options(config_.data), order_options(config_));
-    state.device = compute_.device;
-    state.dtype = compute_.dtype;
+    state.device = compute_.compute.device_name;
+    state.dtype = compute_.compute.dtype_name;
     state.threads = compute_.threads;
     return state;
   }

@@ -8,23 +8,19 @@
 #include <limits>
 #include <vector>
 
-#include "gradient_sum.h"
 #include "osdn/ops/to_device.h"
 #include "osdn/optim/grad_norm.h"
+#include "osdn/train/gradient_sum.h"
 
 namespace osdn::train {
 
 static_assert(data::kNoLabel == ops::kNoLabel);
-
-namespace {
 
 void drop_gradients(const model::LanguageModel& model) {
   for (const model::ModelParameter& parameter : model.parameters()) {
     parameter.tensor.mutable_grad().reset();
   }
 }
-
-}  // namespace
 
 model::Batch to_batch(const data::MicroBatch& micro, at::Device device) {
   const auto size = static_cast<std::int64_t>(micro.tokens.size());

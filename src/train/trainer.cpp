@@ -13,6 +13,7 @@
 #include "osdn/core/log.h"
 #include "osdn/report/format.h"
 #include "osdn/report/step_line.h"
+#include "osdn/train/gpu_use.h"
 #include "osdn/train/train_step.h"
 #include "osdn/train/validation.h"
 
@@ -86,6 +87,11 @@ void Trainer::run() {
   }
   save_or_throw();
   line_.finish();
+  const std::string use = gpu_use(
+      parts_.config, token_meter_.rate().value_or(0), parts_.peak_tflops);
+  if (!use.empty()) {
+    log::info(use);
+  }
   if (stopped_by && state.step == 0) {
     log::info("stopped by ", *stopped_by, " before the first step");
   } else if (stopped_by) {
@@ -111,8 +117,16 @@ void Trainer::take_step(const data::StepBatch& batch, bool last,
   if (parts_.observer) {
     options.after_backward = [&] { parts_.observer(step, parts_.model); };
   }
-  const StepResult result =
-      train_step(parts_.model, parts_.adamw, batch, options);
+  StepResult result;
+  try {
+    with_memory_advice(parts_.config, [&] {
+      result = train_step(parts_.model, parts_.adamw, batch, options);
+    });
+  } catch (const Error&) {
+    drop_gradients(parts_.model);
+    save();
+    throw;
+  }
   const Decision decision = judge(parts_.config.training, step, result, state);
   if (decision.verdict == Verdict::kStopHere) {
     save();

@@ -280,10 +280,15 @@ TEST_F(Evaluate, wrong_options_end_the_run_before_anything) {
                 o.tasks = {"ppl", "ppl"};
               }),
               HasSubstr("twice"));
-  EXPECT_THAT(changed([](EvalOptions& o) { o.dtype = "bf16"; }),
-              AllOf(HasSubstr("bf16 needs a GPU"), HasSubstr("fp32 or fp64")));
+  EXPECT_THAT(changed([](EvalOptions& o) {
+                o.device = "cpu";
+                o.dtype = "bf16";
+              }),
+              AllOf(HasSubstr("needs a GPU"), HasSubstr("\"fp32\"")));
   EXPECT_THAT(changed([](EvalOptions& o) { o.dtype = "int8"; }),
-              HasSubstr("--dtype is 'int8'"));
+              HasSubstr("--dtype is \"int8\""));
+  EXPECT_THAT(changed([](EvalOptions& o) { o.device = "tpu"; }),
+              HasSubstr("--device is \"tpu\""));
   EXPECT_THAT(changed([](EvalOptions& o) { o.bos = "yes"; }),
               HasSubstr("protocol, 0, 1"));
   EXPECT_THAT(changed([](EvalOptions& o) { o.rolling = "strided"; }),

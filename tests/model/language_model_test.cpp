@@ -119,6 +119,24 @@ TEST_P(NineLayers, K11_gradients_equal_finite_differences) {
   }
 }
 
+TEST_P(NineLayers, recomputing_changes_no_bit) {
+  const Batch batch{random_tokens(1, 90, 40), random_tokens(2, 90, 40),
+                    ops::Documents({0, 61, 90})};
+  LanguageModel kept = make(GetParam().config, at::kFloat);
+  LanguageModel again = make(GetParam().config, at::kFloat);
+  again.set_recompute(true);
+  const at::Tensor expected = kept.loss_sum(batch);
+  const at::Tensor found = again.loss_sum(batch);
+  EXPECT_TRUE(at::equal(found, expected));
+  expected.backward();
+  found.backward();
+  for (std::size_t i = 0; i < kept.parameters().size(); ++i) {
+    EXPECT_TRUE(at::equal(again.parameters()[i].tensor.grad(),
+                          kept.parameters()[i].tensor.grad()))
+        << kept.parameters()[i].info.name;
+  }
+}
+
 TEST_P(NineLayers, V1_other_documents_change_no_bit) {
   LanguageModel model = make(GetParam().config, at::kFloat);
   const ops::Documents documents({0, 70, 150, 170});

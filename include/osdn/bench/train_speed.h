@@ -38,8 +38,4 @@ struct TrainSpeedOptions {
 TrainSpeed time_training(const config::Config& config,
                          const TrainSpeedOptions& options);
 
-/// Arithmetic a second that the GPU's maker names for dense bf16, for model
-/// FLOP utilisation; none for a GPU that is not known.
-std::optional<double> peak_flops_of(const std::string& gpu_name);
-
 }  // namespace osdn::bench

@@ -21,8 +21,9 @@ struct EvalOptions {
   DataOptions data{};                                ///< of all tasks
   std::string bos = "protocol";                      ///< "protocol", "0", "1"
   std::string rolling = "window";                    ///< "window", "full"
-  std::string max_len{};       ///< number, "none"; empty: context length
-  std::string dtype = "fp32";  ///< "fp32", "fp64"
+  std::string max_len{};        ///< number, "none"; empty: context length
+  std::string device = "auto";  ///< "auto", "cpu", "cuda"
+  std::string dtype = "auto";   ///< "auto", "fp32", "fp64", "bf16"
   std::int64_t batch_tokens = 8192;
   std::int64_t threads = 0;  ///< 0: all cores
 };

@@ -65,9 +65,6 @@ class Attention {
                      AttentionState* state, AttentionObserver* observer) const;
 
  private:
-  at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight,
-                      const ops::Documents& documents, bool silu,
-                      at::Tensor* state) const;
   /// Everything that is a matrix product of the layer's input; undefined where
   /// the kind has none.
   struct Projections {
@@ -77,7 +74,20 @@ class Attention {
     at::Tensor retention;       ///< logits of r [T, HV]
     at::Tensor output_gate;     ///< [T, HV V]
   };
-  Projections project(const at::Tensor& x) const;
+  /// What the preconditioner's recurrence waits for, the rest, or both at once.
+  enum class Products { kForKeys, kRest, kAll };
+  void project(const at::Tensor& x, Products products, Projections& p) const;
+
+  at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight,
+                      const ops::Documents& documents, bool silu,
+                      at::Tensor* state) const;
+  /// [T, H K] -> [T, H, K]: convolved, activated and, where the operators do
+  /// not do it, normalised.
+  at::Tensor query_or_key(const at::Tensor& x, const at::Tensor& filter,
+                          const ops::Documents& documents,
+                          at::Tensor* state) const;
+  at::Tensor value(const at::Tensor& x, const ops::Documents& documents,
+                   at::Tensor* state) const;
   at::Tensor write_strength(const Projections& p) const;
   at::Tensor decay(const Projections& p) const;
   at::Tensor retention(const Projections& p, const at::Tensor& g) const;

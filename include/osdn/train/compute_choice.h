@@ -2,15 +2,14 @@
 // What a run computes on and in, from training.device, .dtype and .threads.
 
 #include <cstdint>
-#include <string>
 
 #include "osdn/config/config.h"
+#include "osdn/ops/compute_choice.h"
 
 namespace osdn::train {
 
 struct ComputeChoice {
-  std::string device;        ///< "cpu", "cuda"
-  std::string dtype;         ///< "fp32", "fp64", "bf16"
+  ops::ComputeChoice compute;
   std::int64_t threads = 1;  ///< CPU threads
 };
 

@@ -28,6 +28,7 @@ struct RunRequest {
   std::optional<double> stop_after_s{};
   std::vector<std::string> command_line{};  ///< for the run's record
   GradientObserver observer{};
+  double peak_tflops = 0;  ///< of the GPU, where osdn does not know it
 };
 
 /// "auto", "never" or a path, as --resume takes it.

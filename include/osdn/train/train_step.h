@@ -26,6 +26,9 @@ struct StepOptions {
 StepResult train_step(const model::LanguageModel& model, optim::AdamW& adamw,
                       const data::StepBatch& batch, const StepOptions& options);
 
+/// Frees the gradients that an interrupted step has left.
+void drop_gradients(const model::LanguageModel& model);
+
 /// A micro-batch as tensors on the device.
 model::Batch to_batch(const data::MicroBatch& micro, at::Device device);
 

@@ -34,6 +34,7 @@ struct TrainerParts {
   RunState& state;
   bool resumed = false;  ///< state is that of a checkpoint in `store`
   GradientObserver observer{};
+  double peak_tflops = 0;  ///< of the GPU; 0: what is known of it
 };
 
 class Trainer {
