@@ -3,8 +3,9 @@
 #
 #   scripts/gpu_test.sh [FOLDER] [GOOGLETEST OPTION...]
 #
-#   FOLDER  holds the programs that the target osdn_gpu_tests built (default:
-#           build/release/tests)
+#   FOLDER  holds the programs that the targets osdn_gpu_tests and
+#           osdn_gpu_operator_tests built (default: build/release/tests);
+#           libraries that this machine lacks can lie in FOLDER/lib
 #
 # LibTorch is looked for as scripts/setup.sh does, so programs that were built
 # elsewhere run with the LibTorch of this machine. The last line is the total.
@@ -25,7 +26,7 @@ fi
 shopt -s nullglob
 programs=("$folder"/*gpu*_tests "$folder"/*_gpu_test)
 [[ ${#programs[@]} -gt 0 ]] ||
-  die "$folder holds no GPU tests; build them with: cmake --build build/release --target osdn_gpu_tests"
+  die "$folder holds no GPU tests; build them with: cmake --build build/release --target osdn_gpu_tests osdn_gpu_operator_tests"
 
 # shellcheck source-path=SCRIPTDIR source=libtorch.sh
 source "$root/scripts/libtorch.sh"
@@ -35,7 +36,7 @@ if [[ -n ${LIBTORCH_DIR:-} ]] || from_python || {
 }; then
   libtorch=${LIBTORCH_DIR:-$libtorch}
   LD_LIBRARY_PATH=$libtorch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  for libraries in "$libtorch"/../nvidia/*/lib; do
+  for libraries in "$libtorch"/../nvidia/*/lib "$folder/lib"; do
     LD_LIBRARY_PATH+=:$libraries
   done
   export LD_LIBRARY_PATH
