@@ -1,11 +1,11 @@
 #include "osdn/ops/delta_rule.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "chunks.h"
 #include "delta_rule_cpu.h"
 #include "delta_rule_cuda.h"
+#include "differentiable.h"
 #include "osdn/core/error.h"
 #include "tensor_check.h"
 
@@ -13,9 +13,6 @@ namespace osdn::ops {
 namespace {
 
 constexpr const char* kName = "delta_rule";
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 DeltaRuleSizes check_inputs(const DeltaRuleInputs& in, const Documents& docs,
                             const DeltaRuleOptions& options) {
@@ -63,7 +60,7 @@ DeltaRuleSizes check_inputs(const DeltaRuleInputs& in, const Documents& docs,
 }
 
 template <typename T>
-DeltaRuleForward<T> forward_pointers(const variable_list& in) {
+DeltaRuleForward<T> forward_pointers(const Tensors& in) {
   return {data_or_null<T>(in[0]),
           data_or_null<T>(in[1]),
           data_or_null<T>(in[2]),
@@ -78,84 +75,66 @@ DeltaRuleForward<T> forward_pointers(const variable_list& in) {
 }
 
 // Inputs in this order everywhere: q k k_write v beta g state0.
-class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
- public:
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& q,
-                               const at::Tensor& k, const MaybeTensor& k_write,
-                               const at::Tensor& v, const at::Tensor& beta,
-                               const MaybeTensor& g, const MaybeTensor& state0,
-                               const Documents& documents,
-                               const DeltaRuleSizes& sizes, bool keep) {
-    variable_list in;
-    for (const MaybeTensor& x :
-         {MaybeTensor(q), MaybeTensor(k), k_write, MaybeTensor(v),
-          MaybeTensor(beta), g, state0}) {
-      in.push_back(contiguous(x.value_or(at::Tensor())));
-    }
-    at::Tensor o = at::empty_like(in[3]);
-    at::Tensor state_T = at::empty(
-        {documents.count(), sizes.HV, sizes.K, sizes.V}, in[3].options());
-    at::Tensor states;
-    at::Tensor u;
-    if (keep) {
-      states = at::empty({count_chunks(documents), sizes.HV, sizes.K, sizes.V},
-                         in[3].options());
-      u = at::empty_like(in[3]);
-    }
-    AT_DISPATCH_FLOATING_TYPES(o.scalar_type(), kName, [&] {
-      auto data = forward_pointers<scalar_t>(in);
-      data.o = o.data_ptr<scalar_t>();
-      data.state_T = state_T.data_ptr<scalar_t>();
-      data.states = data_or_null<scalar_t>(states);
-      data.u = data_or_null<scalar_t>(u);
-      delta_rule_forward_cpu<scalar_t>(sizes, documents, data);
-    });
-    if (keep) {
-      in.push_back(states);
-      in.push_back(u);
-      ctx->save_for_backward(in);
-      ctx->saved_data["cu_seqlens"] = documents.cu_seqlens();
-      ctx->saved_data["l2_norm"] = sizes.l2_norm;
-    }
-    return {o, state_T};
-  }
+constexpr std::size_t kInputs = 7;
 
-  static variable_list backward(AutogradContext* ctx,
-                                const variable_list& grad_outputs) {
-    const variable_list in = ctx->get_saved_variables();
-    const Documents documents(ctx->saved_data["cu_seqlens"].toIntVector());
-    DeltaRuleInputs inputs{in[0], in[1], in[2], in[3], in[4], in[5], in[6]};
-    const DeltaRuleSizes sizes =
-        check_inputs(inputs, documents, {ctx->saved_data["l2_norm"].toBool()});
-
-    const at::Tensor grad_o = grad_outputs[0].defined()
-                                  ? grad_outputs[0].contiguous()
-                                  : at::zeros_like(in[3]);
-    const at::Tensor grad_state_T = contiguous(grad_outputs[1]);
-    variable_list grads;
-    for (std::size_t i = 0; i < 7; ++i) {
-      grads.push_back(in[i].defined() ? at::empty_like(in[i]) : at::Tensor());
-    }
-    AT_DISPATCH_FLOATING_TYPES(grad_o.scalar_type(), kName, [&] {
-      auto data = forward_pointers<scalar_t>(in);
-      data.states = in[7].data_ptr<scalar_t>();
-      data.u = in[8].data_ptr<scalar_t>();
-      const DeltaRuleBackward<scalar_t> out{
-          grad_o.data_ptr<scalar_t>(),
-          data_or_null<scalar_t>(grad_state_T),
-          data_or_null<scalar_t>(grads[0]),
-          data_or_null<scalar_t>(grads[1]),
-          data_or_null<scalar_t>(grads[2]),
-          data_or_null<scalar_t>(grads[3]),
-          data_or_null<scalar_t>(grads[4]),
-          data_or_null<scalar_t>(grads[5]),
-          data_or_null<scalar_t>(grads[6])};
-      delta_rule_backward_cpu<scalar_t>(sizes, documents, data, out);
-    });
-    grads.resize(10);  // documents, sizes and keep have no gradient
-    return grads;
+/// saved: the inputs, the states at the chunks' starts, u.
+Tensors delta_rule_backward(const BackwardCall& call,
+                            const Documents& documents,
+                            const DeltaRuleSizes& sizes) {
+  const Tensors& in = call.saved;
+  const at::Tensor grad_o = call.grad_outputs[0].defined()
+                                ? call.grad_outputs[0].contiguous()
+                                : at::zeros_like(in[3]);
+  const at::Tensor grad_state_T = contiguous(call.grad_outputs[1]);
+  Tensors grads;
+  for (std::size_t i = 0; i < kInputs; ++i) {
+    grads.push_back(in[i].defined() ? at::empty_like(in[i]) : at::Tensor());
   }
-};
+  AT_DISPATCH_FLOATING_TYPES(grad_o.scalar_type(), kName, [&] {
+    auto data = forward_pointers<scalar_t>(in);
+    data.states = in[kInputs].data_ptr<scalar_t>();
+    data.u = in[kInputs + 1].data_ptr<scalar_t>();
+    const DeltaRuleBackward<scalar_t> out{
+        grad_o.data_ptr<scalar_t>(),      data_or_null<scalar_t>(grad_state_T),
+        data_or_null<scalar_t>(grads[0]), data_or_null<scalar_t>(grads[1]),
+        data_or_null<scalar_t>(grads[2]), data_or_null<scalar_t>(grads[3]),
+        data_or_null<scalar_t>(grads[4]), data_or_null<scalar_t>(grads[5]),
+        data_or_null<scalar_t>(grads[6])};
+    delta_rule_backward_cpu<scalar_t>(sizes, documents, data, out);
+  });
+  return grads;
+}
+
+ForwardResult delta_rule_forward(const Tensors& inputs,
+                                 const Documents& documents,
+                                 const DeltaRuleSizes& sizes, bool keep) {
+  Tensors in;
+  for (const at::Tensor& x : inputs) in.push_back(contiguous(x));
+  const at::Tensor o = at::empty_like(in[3]);
+  const at::Tensor state_T = at::empty(
+      {documents.count(), sizes.HV, sizes.K, sizes.V}, in[3].options());
+  at::Tensor states, u;
+  if (keep) {
+    states = at::empty({count_chunks(documents), sizes.HV, sizes.K, sizes.V},
+                       in[3].options());
+    u = at::empty_like(in[3]);
+  }
+  AT_DISPATCH_FLOATING_TYPES(o.scalar_type(), kName, [&] {
+    auto data = forward_pointers<scalar_t>(in);
+    data.o = o.data_ptr<scalar_t>();
+    data.state_T = state_T.data_ptr<scalar_t>();
+    data.states = data_or_null<scalar_t>(states);
+    data.u = data_or_null<scalar_t>(u);
+    delta_rule_forward_cpu<scalar_t>(sizes, documents, data);
+  });
+  in.push_back(states);
+  in.push_back(u);
+  return {{o, state_T},
+          keep ? in : Tensors(),
+          [documents, sizes](const BackwardCall& call) {
+            return delta_rule_backward(call, documents, sizes);
+          }};
+}
 
 }  // namespace
 
@@ -166,9 +145,10 @@ DeltaRuleOutput delta_rule(const DeltaRuleInputs& in,
   const bool keep =
       wants_gradient({in.q, in.k, in.k_write, in.v, in.beta, in.g, in.state0});
   if (in.q.is_cuda()) return delta_rule_cuda(in, documents, sizes, keep);
-  const auto out = DeltaRuleFunction::apply(
-      in.q, in.k, maybe(in.k_write), in.v, in.beta, maybe(in.g),
-      maybe(in.state0), documents, sizes, keep);
+  const Tensors inputs{in.q, in.k, in.k_write, in.v, in.beta, in.g, in.state0};
+  const Tensors out = differentiable(inputs, [&] {
+    return delta_rule_forward(inputs, documents, sizes, keep);
+  });
   return {out[0], out[1]};
 }
 

@@ -1,11 +1,12 @@
 #include "osdn/ops/linear_cross_entropy.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <sstream>
 
+#include "differentiable.h"
 #include "linear_cross_entropy_cuda.h"
 #include "osdn/core/error.h"
 #include "tensor_check.h"
@@ -18,9 +19,6 @@ constexpr const char* kName = "linear_cross_entropy";
 /// wants rows enough to fill it, 256 Mi elements are 512 MiB in bf16.
 constexpr std::int64_t kMaxLogits = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxLogitsOnGpu = std::int64_t{1} << 28;
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 void check_inputs(const at::Tensor& hidden, const at::Tensor& weight,
                   const at::Tensor& labels) {
@@ -71,48 +69,42 @@ at::Tensor negative_log_likelihood(at::Tensor& logits,
   return picked.to(at::kDouble).neg().masked_fill(valid.logical_not(), 0.0);
 }
 
-class LinearCrossEntropyFunction
-    : public torch::autograd::Function<LinearCrossEntropyFunction> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& hidden,
-                            const at::Tensor& weight, const at::Tensor& labels,
-                            std::int64_t step, bool want_gradient) {
-    const std::int64_t T = hidden.size(0);
-    at::Tensor total = at::zeros({}, hidden.options().dtype(at::kDouble));
-    at::Tensor grad_hidden, grad_weight;
-    if (want_gradient) {
-      grad_hidden = at::empty_like(hidden);
-      grad_weight = at::zeros_like(weight);
-    }
-    for (std::int64_t t = 0; t < T; t += step) {
-      const std::int64_t rows = std::min(step, T - t);
-      const at::Tensor h = hidden.narrow(0, t, rows);
-      const at::Tensor y = labels.narrow(0, t, rows);
-      at::Tensor logits = at::mm(h, weight.t());
-      total += negative_log_likelihood(logits, y).sum();
-      if (!want_gradient) continue;
-      // softmax - onehot, in place; rows without a label have none.
-      at::Tensor d = logits.exp_();
-      const at::Tensor valid =
-          y.ne(kNoLabel).to(hidden.scalar_type()).unsqueeze(1);
-      d.mul_(valid);
-      d.scatter_add_(1, y.clamp_min(0).unsqueeze(1), valid.neg());
-      at::Tensor grad_rows = grad_hidden.narrow(0, t, rows);
-      at::mm_out(grad_rows, d, weight);
-      grad_weight.addmm_(d.t(), h);
-    }
-    if (want_gradient) ctx->save_for_backward({grad_hidden, grad_weight});
-    return total;
-  }
+/// saved: the gradients of hidden and of weight, for a loss of weight one.
+Tensors loss_backward(const BackwardCall& call) {
+  const at::Tensor factor =
+      call.grad_outputs[0].to(call.saved[0].scalar_type());
+  return {call.saved[0] * factor, call.saved[1] * factor};
+}
 
-  static variable_list backward(AutogradContext* ctx,
-                                const variable_list& grad_outputs) {
-    const variable_list saved = ctx->get_saved_variables();
-    const at::Tensor factor = grad_outputs[0].to(saved[0].scalar_type());
-    return {saved[0] * factor, saved[1] * factor, at::Tensor(), at::Tensor(),
-            at::Tensor()};
+ForwardResult loss_forward(const at::Tensor& hidden, const at::Tensor& weight,
+                           const at::Tensor& labels, std::int64_t step,
+                           bool want_gradient) {
+  const std::int64_t T = hidden.size(0);
+  at::Tensor total = at::zeros({}, hidden.options().dtype(at::kDouble));
+  at::Tensor grad_hidden, grad_weight;
+  if (want_gradient) {
+    grad_hidden = at::empty_like(hidden);
+    grad_weight = at::zeros_like(weight);
   }
-};
+  for (std::int64_t t = 0; t < T; t += step) {
+    const std::int64_t rows = std::min(step, T - t);
+    const at::Tensor h = hidden.narrow(0, t, rows);
+    const at::Tensor y = labels.narrow(0, t, rows);
+    at::Tensor logits = at::mm(h, weight.t());
+    total += negative_log_likelihood(logits, y).sum();
+    if (!want_gradient) continue;
+    // softmax - onehot, in place; rows without a label have none.
+    at::Tensor d = logits.exp_();
+    const at::Tensor valid =
+        y.ne(kNoLabel).to(hidden.scalar_type()).unsqueeze(1);
+    d.mul_(valid);
+    d.scatter_add_(1, y.clamp_min(0).unsqueeze(1), valid.neg());
+    at::Tensor grad_rows = grad_hidden.narrow(0, t, rows);
+    at::mm_out(grad_rows, d, weight);
+    grad_weight.addmm_(d.t(), h);
+  }
+  return {{total}, {grad_hidden, grad_weight}, loss_backward};
+}
 
 }  // namespace
 
@@ -127,8 +119,9 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden,
     return linear_cross_entropy_cuda(hidden, weight, labels, step,
                                      want_gradient);
   }
-  return LinearCrossEntropyFunction::apply(hidden, weight, labels, step,
-                                           want_gradient);
+  return differentiable({hidden, weight}, [&] {
+    return loss_forward(hidden, weight, labels, step, want_gradient);
+  })[0];
 }
 
 at::Tensor linear_logits(const at::Tensor& hidden, const at::Tensor& weight) {

@@ -5,11 +5,11 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
 #include "cuda_call.h"
+#include "differentiable.h"
 #include "kernels/cross_entropy/cross_entropy.cuh"
 #include "osdn/ops/linear_cross_entropy.h"
 
@@ -18,9 +18,6 @@ namespace osdn::ops {
 static_assert(kNoLabel == kernels::kNoLabel);
 
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 /// grad_weight (fp32) += d^T h.
 void add_product(at::Tensor& grad_weight, const at::Tensor& d,
@@ -32,18 +29,27 @@ void add_product(at::Tensor& grad_weight, const at::Tensor& d,
   }
 }
 
-class LinearCrossEntropyCudaFunction
-    : public torch::autograd::Function<LinearCrossEntropyCudaFunction> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& hidden,
-                            const at::Tensor& weight, const at::Tensor& labels,
-                            std::int64_t step, bool want_gradient) {
+/// saved: the gradients of hidden and of weight, for a loss of weight one.
+Tensors loss_backward(const BackwardCall& call) {
+  const at::Tensor factor = call.grad_outputs[0].to(at::kFloat);
+  return {call.saved[0].mul(factor), call.saved[1].mul(factor)};
+}
+
+}  // namespace
+
+at::Tensor linear_cross_entropy_cuda(const at::Tensor& hidden,
+                                     const at::Tensor& weight,
+                                     const at::Tensor& given_labels,
+                                     std::int64_t step, bool want_gradient) {
+  return differentiable({hidden, weight}, [&]() -> ForwardResult {
+    const at::Tensor labels = given_labels.contiguous();
     const std::int64_t T = hidden.size(0);
     const std::int64_t vocab = weight.size(0);
     at::Tensor total = at::zeros({}, hidden.options().dtype(at::kDouble));
     const at::TensorOptions fp32 = hidden.options().dtype(at::kFloat);
     const at::Tensor losses = at::empty({std::min(step, T)}, fp32);
-    at::Tensor logits = at::empty({std::min(step, T), vocab}, hidden.options());
+    const at::Tensor logits =
+        at::empty({std::min(step, T), vocab}, hidden.options());
     at::Tensor grad_hidden, grad_weight;
     if (want_gradient) {
       grad_hidden = at::empty_like(hidden);
@@ -70,28 +76,8 @@ class LinearCrossEntropyCudaFunction
       at::mm_out(grad_rows, d, weight);
       add_product(grad_weight, d, h);
     }
-    if (want_gradient) ctx->save_for_backward({grad_hidden, grad_weight});
-    return total;
-  }
-
-  static variable_list backward(AutogradContext* ctx,
-                                const variable_list& grad_outputs) {
-    const variable_list saved = ctx->get_saved_variables();
-    const at::Tensor factor = grad_outputs[0].to(at::kFloat);
-    return {saved[0].mul(factor), saved[1].mul(factor), at::Tensor(),
-            at::Tensor(), at::Tensor()};
-  }
-};
-
-}  // namespace
-
-at::Tensor linear_cross_entropy_cuda(const at::Tensor& hidden,
-                                     const at::Tensor& weight,
-                                     const at::Tensor& labels,
-                                     std::int64_t chunk_tokens,
-                                     bool want_gradient) {
-  return LinearCrossEntropyCudaFunction::apply(
-      hidden, weight, labels.contiguous(), chunk_tokens, want_gradient);
+    return {{total}, {grad_hidden, grad_weight}, loss_backward};
+  })[0];
 }
 
 }  // namespace osdn::ops

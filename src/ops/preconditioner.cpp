@@ -1,9 +1,10 @@
 #include "osdn/ops/preconditioner.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <ATen/core/grad_mode.h>
 
 #include "chunks.h"
+#include "differentiable.h"
 #include "osdn/core/error.h"
 #include "preconditioner_cpu.h"
 #include "preconditioner_cuda.h"
@@ -13,9 +14,6 @@ namespace osdn::ops {
 namespace {
 
 constexpr const char* kName = "preconditioner";
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 PreconditionerSizes check_inputs(const PreconditionerInputs& in,
                                  const Documents& documents) {
@@ -65,98 +63,80 @@ PreconditionerInputs contiguous(const PreconditionerInputs& in) {
           ops::contiguous(in.r), ops::contiguous(in.d0)};
 }
 
-class PreconditionerFunction
-    : public torch::autograd::Function<PreconditionerFunction> {
- public:
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& k,
-                               const at::Tensor& beta, const MaybeTensor& r,
-                               const at::Tensor& d0, const Documents& documents,
-                               const PreconditionerOptions& options) {
-    const PreconditionerInputs in =
-        contiguous({k, beta, r.value_or(at::Tensor()), d0});
-    const PreconditionerSizes sizes = check_inputs(in, documents);
-    at::Tensor k_write =
-        at::empty({k.size(0), sizes.HV, sizes.K}, in.k.options());
-    at::Tensor d_T =
-        at::empty({documents.count(), sizes.HV, sizes.K}, in.k.options());
-    at::Tensor d_chunks =
-        at::empty({count_chunks(documents), sizes.HV, sizes.K}, in.k.options());
-    AT_DISPATCH_FLOATING_TYPES(in.k.scalar_type(), kName, [&] {
-      auto data = input_pointers<scalar_t>(in);
-      data.k_write = k_write.data_ptr<scalar_t>();
-      data.d_T = d_T.data_ptr<scalar_t>();
-      data.d_chunks = d_chunks.data_ptr<scalar_t>();
-      preconditioner_forward_cpu<scalar_t>(sizes, options, documents, data);
-    });
-    ctx->save_for_backward({in.k, in.beta, in.r, in.d0, d_chunks});
-    ctx->saved_data["cu_seqlens"] = documents.cu_seqlens();
-    ctx->saved_data["eta"] = options.eta;
-    ctx->saved_data["d_min"] = options.d_min;
-    ctx->saved_data["d_max"] = options.d_max;
-    ctx->saved_data["beta_aware"] = options.beta_aware;
-    ctx->saved_data["norm"] = static_cast<std::int64_t>(options.norm);
-    ctx->saved_data["detach"] = options.detach;
-    ctx->saved_data["l2_norm"] = options.l2_norm;
-    return {k_write, d_T};
+/// saved: k, beta, r, d0, d at the chunks' starts.
+Tensors preconditioner_backward(const BackwardCall& call,
+                                const Documents& documents,
+                                const PreconditionerSizes& sizes,
+                                const PreconditionerOptions& options) {
+  const PreconditionerInputs in{call.saved[0], call.saved[1], call.saved[2],
+                                call.saved[3]};
+  const std::int64_t T = in.k.size(0);
+  const at::Tensor grad_k_write =
+      call.grad_outputs[0].defined()
+          ? call.grad_outputs[0].contiguous()
+          : at::zeros({T, sizes.HV, sizes.K}, in.k.options());
+  const at::Tensor grad_d_T = ops::contiguous(call.grad_outputs[1]);
+  at::Tensor grad_k = at::empty({T, sizes.HV, sizes.K}, in.k.options());
+  const at::Tensor grad_beta = at::empty_like(in.beta);
+  const at::Tensor grad_r =
+      in.r.defined() ? at::empty_like(in.r) : at::Tensor();
+  at::Tensor grad_d0 =
+      at::empty({documents.count(), sizes.HV, sizes.K}, in.k.options());
+  AT_DISPATCH_FLOATING_TYPES(in.k.scalar_type(), kName, [&] {
+    auto data = input_pointers<scalar_t>(in);
+    data.d_chunks = call.saved[4].data_ptr<scalar_t>();
+    const PreconditionerBackward<scalar_t> out{
+        grad_k_write.data_ptr<scalar_t>(), data_or_null<scalar_t>(grad_d_T),
+        grad_k.data_ptr<scalar_t>(),       grad_beta.data_ptr<scalar_t>(),
+        data_or_null<scalar_t>(grad_r),    grad_d0.data_ptr<scalar_t>()};
+    preconditioner_backward_cpu<scalar_t>(sizes, options, documents, data, out);
+  });
+  if (sizes.HV != sizes.H) {
+    grad_k = grad_k.view({T, sizes.H, sizes.HV / sizes.H, sizes.K}).sum(2);
   }
+  if (!sizes.d0_per_document) grad_d0 = grad_d0.sum(0);
+  return {grad_k, grad_beta, grad_r, grad_d0};
+}
 
-  static variable_list backward(AutogradContext* ctx,
-                                const variable_list& grad_outputs) {
-    const variable_list saved = ctx->get_saved_variables();
-    const PreconditionerInputs in{saved[0], saved[1], saved[2], saved[3]};
-    const Documents documents(ctx->saved_data["cu_seqlens"].toIntVector());
-    const PreconditionerSizes sizes = check_inputs(in, documents);
-    PreconditionerOptions options;
-    options.eta = ctx->saved_data["eta"].toDouble();
-    options.d_min = ctx->saved_data["d_min"].toDouble();
-    options.d_max = ctx->saved_data["d_max"].toDouble();
-    options.beta_aware = ctx->saved_data["beta_aware"].toBool();
-    options.norm =
-        static_cast<PreconditionerNorm>(ctx->saved_data["norm"].toInt());
-    options.detach = ctx->saved_data["detach"].toBool();
-    options.l2_norm = ctx->saved_data["l2_norm"].toBool();
-
-    const std::int64_t T = in.k.size(0);
-    const at::Tensor grad_k_write =
-        grad_outputs[0].defined()
-            ? grad_outputs[0].contiguous()
-            : at::zeros({T, sizes.HV, sizes.K}, in.k.options());
-    const at::Tensor grad_d_T = ops::contiguous(grad_outputs[1]);
-    at::Tensor grad_k = at::empty({T, sizes.HV, sizes.K}, in.k.options());
-    at::Tensor grad_beta = at::empty_like(in.beta);
-    at::Tensor grad_r = in.r.defined() ? at::empty_like(in.r) : at::Tensor();
-    at::Tensor grad_d0 =
-        at::empty({documents.count(), sizes.HV, sizes.K}, in.k.options());
-    AT_DISPATCH_FLOATING_TYPES(in.k.scalar_type(), kName, [&] {
-      auto data = input_pointers<scalar_t>(in);
-      data.d_chunks = saved[4].data_ptr<scalar_t>();
-      const PreconditionerBackward<scalar_t> out{
-          grad_k_write.data_ptr<scalar_t>(), data_or_null<scalar_t>(grad_d_T),
-          grad_k.data_ptr<scalar_t>(),       grad_beta.data_ptr<scalar_t>(),
-          data_or_null<scalar_t>(grad_r),    grad_d0.data_ptr<scalar_t>()};
-      preconditioner_backward_cpu<scalar_t>(sizes, options, documents, data,
-                                            out);
-    });
-    if (sizes.HV != sizes.H) {
-      grad_k = grad_k.view({T, sizes.H, sizes.HV / sizes.H, sizes.K}).sum(2);
-    }
-    if (!sizes.d0_per_document) grad_d0 = grad_d0.sum(0);
-    return {grad_k, grad_beta, grad_r, grad_d0, at::Tensor(), at::Tensor()};
-  }
-};
+ForwardResult preconditioner_forward(const PreconditionerInputs& given,
+                                     const Documents& documents,
+                                     const PreconditionerSizes& sizes,
+                                     const PreconditionerOptions& options) {
+  const PreconditionerInputs in = contiguous(given);
+  const at::Tensor k_write =
+      at::empty({in.k.size(0), sizes.HV, sizes.K}, in.k.options());
+  const at::Tensor d_T =
+      at::empty({documents.count(), sizes.HV, sizes.K}, in.k.options());
+  const at::Tensor d_chunks =
+      at::empty({count_chunks(documents), sizes.HV, sizes.K}, in.k.options());
+  AT_DISPATCH_FLOATING_TYPES(in.k.scalar_type(), kName, [&] {
+    auto data = input_pointers<scalar_t>(in);
+    data.k_write = k_write.data_ptr<scalar_t>();
+    data.d_T = d_T.data_ptr<scalar_t>();
+    data.d_chunks = d_chunks.data_ptr<scalar_t>();
+    preconditioner_forward_cpu<scalar_t>(sizes, options, documents, data);
+  });
+  return {{k_write, d_T},
+          {in.k, in.beta, in.r, in.d0, d_chunks},
+          [documents, sizes, options](const BackwardCall& call) {
+            return preconditioner_backward(call, documents, sizes, options);
+          }};
+}
 
 }  // namespace
 
 PreconditionerOutput preconditioner(const PreconditionerInputs& in,
                                     const Documents& documents,
                                     const PreconditionerOptions& options) {
-  check_inputs(in, documents);
+  const PreconditionerSizes sizes = check_inputs(in, documents);
+  const Tensors inputs{in.k, in.beta, in.r, in.d0};
   if (in.k.is_cuda()) {
     return preconditioner_cuda(in, documents, options,
                                wants_gradient({in.k, in.beta, in.r, in.d0}));
   }
-  const auto out = PreconditionerFunction::apply(in.k, in.beta, maybe(in.r),
-                                                 in.d0, documents, options);
+  const Tensors out = differentiable(inputs, [&] {
+    return preconditioner_forward(in, documents, sizes, options);
+  });
   return {out[0], out[1]};
 }
 

@@ -2,18 +2,15 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "cuda_call.h"
+#include "differentiable.h"
 #include "kernels/preconditioner/preconditioner.cuh"
 #include "osdn/ops/side_stream.h"
 #include "tensor_check.h"
 
 namespace osdn::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 kernels::KeyEnergy energy_of(PreconditionerNorm norm) {
   switch (norm) {
@@ -72,107 +69,76 @@ struct ForwardCall {
   }
 };
 
-class PreconditionerCudaFunction
-    : public torch::autograd::Function<PreconditionerCudaFunction> {
- public:
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& k,
-                               const at::Tensor& beta, const MaybeTensor& r,
-                               const at::Tensor& d0, const Documents& documents,
-                               const PreconditionerOptions& options,
-                               bool keep) {
-    ForwardCall call({k, beta, r.value_or(at::Tensor()), d0}, documents,
-                     options);
-    const kernels::PreconditionerShape& shape = call.params.shape;
-    const at::TensorOptions fp32 = call.in.beta.options();
-    const at::Tensor d_T =
-        at::empty({shape.documents, shape.value_heads, shape.key_width}, fp32);
-    call.params.d_T = floats(d_T);
-    at::Tensor s, d_checkpoint;
-    if (keep) {
-      s = at::empty({shape.tokens, shape.value_heads}, fp32);
-      d_checkpoint = at::empty({kernels::preconditioner_checkpoint_rows(
-                                    shape.tokens, shape.documents),
-                                shape.value_heads, shape.key_width},
-                               fp32);
-      call.params.s = floats(s);
-      call.params.d_checkpoint = floats(d_checkpoint);
-    }
-    kernels::preconditioner_fwd(call.params, current_stream(call.in.k));
-    if (keep) {
-      ctx->save_for_backward({call.in.k, call.in.beta, call.in.r, call.in.d0, s,
-                              d_checkpoint, call.cu_seqlens});
-      ctx->saved_data["eta"] = options.eta;
-      ctx->saved_data["d_min"] = options.d_min;
-      ctx->saved_data["d_max"] = options.d_max;
-      ctx->saved_data["beta_aware"] = options.beta_aware;
-      ctx->saved_data["norm"] = static_cast<std::int64_t>(options.norm);
-      ctx->saved_data["detach"] = options.detach;
-      ctx->saved_data["l2_norm"] = options.l2_norm;
-      ctx->set_materialize_grads(false);
-    }
-    return {call.k_write, d_T};
-  }
-
-  static variable_list backward(AutogradContext* ctx,
-                                const variable_list& grad_outputs) {
-    const variable_list saved = ctx->get_saved_variables();
-    const PreconditionerInputs in{saved[0], saved[1], saved[2], saved[3]};
-    // The forward may have run on a side stream, and so does this then; what
-    // was saved comes from both.
-    keep_for_current_stream({in.k, in.beta, in.r, in.d0, saved[6]});
-    PreconditionerOptions options;
-    options.eta = ctx->saved_data["eta"].toDouble();
-    options.d_min = ctx->saved_data["d_min"].toDouble();
-    options.d_max = ctx->saved_data["d_max"].toDouble();
-    options.beta_aware = ctx->saved_data["beta_aware"].toBool();
-    options.norm =
-        static_cast<PreconditionerNorm>(ctx->saved_data["norm"].toInt());
-    options.detach = ctx->saved_data["detach"].toBool();
-    options.l2_norm = ctx->saved_data["l2_norm"].toBool();
-
-    kernels::PreconditionerBwdParams p;
-    p.shape = shape_of(in, saved[6], options);
-    const at::Tensor grad_k_write =
-        grad_outputs[0].defined()
-            ? grad_outputs[0].contiguous()
-            : at::zeros(
-                  {p.shape.tokens, p.shape.value_heads, p.shape.key_width},
-                  in.k.options());
-    const at::Tensor grad_d_T = contiguous(grad_outputs[1]);
-    const at::Tensor grad_k = empty_beside(in.k);
-    const at::Tensor grad_beta = empty_beside(in.beta);
-    const at::Tensor grad_r = empty_beside(in.r);
-    const at::Tensor grad_d0 = empty_beside(in.d0);
-    p.cu_seqlens = saved[6].const_data_ptr<std::int64_t>();
-    p.k = pointer(in.k);
-    p.beta = floats(in.beta);
-    p.r = floats(in.r);
-    p.s = floats(saved[4]);
-    p.d_checkpoint = floats(saved[5]);
-    p.grad_k_write = pointer(grad_k_write);
-    p.grad_d_T = floats(grad_d_T);
-    p.grad_k = pointer(grad_k);
-    p.grad_beta = floats(grad_beta);
-    p.grad_r = floats(grad_r);
-    p.grad_d0 = floats(grad_d0);
-    p.detach = options.detach;
-    const at::Tensor workspace =
-        device_bytes(kernels::preconditioner_bwd_workspace_bytes(p), in.k);
-    p.workspace = pointer(workspace);
-    kernels::preconditioner_bwd(p, current_stream(in.k));
-    return {grad_k,       grad_beta,    grad_r,      grad_d0,
-            at::Tensor(), at::Tensor(), at::Tensor()};
-  }
-};
+/// saved: k, beta, r, d0, s, d_checkpoint, cu_seqlens.
+Tensors preconditioner_backward(const BackwardCall& call,
+                                const PreconditionerOptions& options) {
+  const Tensors& saved = call.saved;
+  const PreconditionerInputs in{saved[0], saved[1], saved[2], saved[3]};
+  // The forward may have run on a side stream, and so does this then; what was
+  // saved comes from both.
+  keep_for_current_stream({in.k, in.beta, in.r, in.d0, saved[6]});
+  kernels::PreconditionerBwdParams p;
+  p.shape = shape_of(in, saved[6], options);
+  const at::Tensor grad_k_write =
+      call.grad_outputs[0].defined()
+          ? call.grad_outputs[0].contiguous()
+          : at::zeros({p.shape.tokens, p.shape.value_heads, p.shape.key_width},
+                      in.k.options());
+  const at::Tensor grad_d_T = contiguous(call.grad_outputs[1]);
+  Tensors grads;
+  for (std::size_t i = 0; i < 4; ++i) grads.push_back(empty_beside(saved[i]));
+  p.cu_seqlens = saved[6].const_data_ptr<std::int64_t>();
+  p.k = pointer(in.k);
+  p.beta = floats(in.beta);
+  p.r = floats(in.r);
+  p.s = floats(saved[4]);
+  p.d_checkpoint = floats(saved[5]);
+  p.grad_k_write = pointer(grad_k_write);
+  p.grad_d_T = floats(grad_d_T);
+  p.grad_k = pointer(grads[0]);
+  p.grad_beta = floats(grads[1]);
+  p.grad_r = floats(grads[2]);
+  p.grad_d0 = floats(grads[3]);
+  p.detach = options.detach;
+  const at::Tensor workspace =
+      device_bytes(kernels::preconditioner_bwd_workspace_bytes(p), in.k);
+  p.workspace = pointer(workspace);
+  kernels::preconditioner_bwd(p, current_stream(in.k));
+  return grads;
+}
 
 }  // namespace
 
-PreconditionerOutput preconditioner_cuda(const PreconditionerInputs& in,
+PreconditionerOutput preconditioner_cuda(const PreconditionerInputs& given,
                                          const Documents& documents,
                                          const PreconditionerOptions& options,
                                          bool keep) {
-  const auto out = PreconditionerCudaFunction::apply(
-      in.k, in.beta, maybe(in.r), in.d0, documents, options, keep);
+  const Tensors out = differentiable(
+      {given.k, given.beta, given.r, given.d0}, [&]() -> ForwardResult {
+        ForwardCall call(given, documents, options);
+        const kernels::PreconditionerShape& shape = call.params.shape;
+        const at::TensorOptions fp32 = call.in.beta.options();
+        const at::Tensor d_T = at::empty(
+            {shape.documents, shape.value_heads, shape.key_width}, fp32);
+        call.params.d_T = floats(d_T);
+        at::Tensor s, d_checkpoint;
+        if (keep) {
+          s = at::empty({shape.tokens, shape.value_heads}, fp32);
+          d_checkpoint = at::empty({kernels::preconditioner_checkpoint_rows(
+                                        shape.tokens, shape.documents),
+                                    shape.value_heads, shape.key_width},
+                                   fp32);
+          call.params.s = floats(s);
+          call.params.d_checkpoint = floats(d_checkpoint);
+        }
+        kernels::preconditioner_fwd(call.params, current_stream(call.in.k));
+        return {{call.k_write, d_T},
+                {call.in.k, call.in.beta, call.in.r, call.in.d0, s,
+                 d_checkpoint, call.cu_seqlens},
+                [options](const BackwardCall& back) {
+                  return preconditioner_backward(back, options);
+                }};
+      });
   return {out[0], out[1]};
 }
 

@@ -1,7 +1,6 @@
 #include "osdn/ops/short_conv.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "decay_block.h"
+#include "differentiable.h"
 #include "osdn/core/error.h"
 #include "parallel_tasks.h"
 #include "short_conv_cuda.h"
@@ -20,9 +20,6 @@ namespace {
 constexpr const char* kName = "short_conv";
 constexpr std::int64_t kChannels = 64;  // of one task
 constexpr std::int64_t kMaxTaps = 8;
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 std::size_t at(std::int64_t i) {
   return static_cast<std::size_t>(i);
@@ -221,56 +218,49 @@ void for_each_block(const ShortConvInputs& in, bool silu, const Run& run) {
                  });
 }
 
-class ShortConvFunction : public torch::autograd::Function<ShortConvFunction> {
- public:
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& x,
-                               const at::Tensor& weight,
-                               const MaybeTensor& state0,
-                               const Documents& documents, bool silu) {
-    const ShortConvInputs in{x.contiguous(), weight.contiguous(),
-                             contiguous(state0.value_or(at::Tensor()))};
-    at::Tensor y = at::empty_like(in.x);
-    at::Tensor state_T = at::empty(
-        {documents.count(), x.size(1), weight.size(2) - 1}, in.x.options());
-    AT_DISPATCH_FLOATING_TYPES(y.scalar_type(), kName, [&] {
-      for_each_block<scalar_t>(in, silu, [&](ChannelBlock<scalar_t>& block) {
-        forward_block(block, documents, y.data_ptr<scalar_t>(),
-                      state_T.data_ptr<scalar_t>());
-      });
+/// saved: x, weight, state0.
+Tensors short_conv_backward(const BackwardCall& call,
+                            const Documents& documents, bool silu) {
+  const ShortConvInputs in{call.saved[0], call.saved[1], call.saved[2]};
+  const at::Tensor grad_y = call.grad_outputs[0].defined()
+                                ? call.grad_outputs[0].contiguous()
+                                : at::zeros_like(in.x);
+  const at::Tensor grad_state_T = contiguous(call.grad_outputs[1]);
+  const at::Tensor grad_x = at::empty_like(in.x);
+  const at::Tensor grad_weight = at::empty_like(in.weight);
+  const at::Tensor grad_state0 =
+      in.state0.defined() ? at::empty_like(in.state0) : at::Tensor();
+  AT_DISPATCH_FLOATING_TYPES(in.x.scalar_type(), kName, [&] {
+    for_each_block<scalar_t>(in, silu, [&](ChannelBlock<scalar_t>& block) {
+      backward_block(block, documents, grad_y.data_ptr<scalar_t>(),
+                     data_or_null<scalar_t>(grad_state_T),
+                     grad_x.data_ptr<scalar_t>(),
+                     grad_weight.data_ptr<scalar_t>(),
+                     data_or_null<scalar_t>(grad_state0));
     });
-    ctx->save_for_backward({in.x, in.weight, in.state0});
-    ctx->saved_data["cu_seqlens"] = documents.cu_seqlens();
-    ctx->saved_data["silu"] = silu;
-    return {y, state_T};
-  }
+  });
+  return {grad_x, grad_weight, grad_state0};
+}
 
-  static variable_list backward(AutogradContext* ctx,
-                                const variable_list& grad_outputs) {
-    const variable_list saved = ctx->get_saved_variables();
-    const ShortConvInputs in{saved[0], saved[1], saved[2]};
-    const Documents documents(ctx->saved_data["cu_seqlens"].toIntVector());
-    const at::Tensor grad_y = grad_outputs[0].defined()
-                                  ? grad_outputs[0].contiguous()
-                                  : at::zeros_like(in.x);
-    const at::Tensor grad_state_T = contiguous(grad_outputs[1]);
-    at::Tensor grad_x = at::empty_like(in.x);
-    at::Tensor grad_weight = at::empty_like(in.weight);
-    at::Tensor grad_state0 =
-        in.state0.defined() ? at::empty_like(in.state0) : at::Tensor();
-    AT_DISPATCH_FLOATING_TYPES(in.x.scalar_type(), kName, [&] {
-      for_each_block<scalar_t>(
-          in, ctx->saved_data["silu"].toBool(),
-          [&](ChannelBlock<scalar_t>& block) {
-            backward_block(block, documents, grad_y.data_ptr<scalar_t>(),
-                           data_or_null<scalar_t>(grad_state_T),
-                           grad_x.data_ptr<scalar_t>(),
-                           grad_weight.data_ptr<scalar_t>(),
-                           data_or_null<scalar_t>(grad_state0));
-          });
+ForwardResult short_conv_forward(const ShortConvInputs& given,
+                                 const Documents& documents, bool silu) {
+  const ShortConvInputs in{given.x.contiguous(), given.weight.contiguous(),
+                           contiguous(given.state0)};
+  const at::Tensor y = at::empty_like(in.x);
+  const at::Tensor state_T = at::empty(
+      {documents.count(), in.x.size(1), in.weight.size(2) - 1}, in.x.options());
+  AT_DISPATCH_FLOATING_TYPES(y.scalar_type(), kName, [&] {
+    for_each_block<scalar_t>(in, silu, [&](ChannelBlock<scalar_t>& block) {
+      forward_block(block, documents, y.data_ptr<scalar_t>(),
+                    state_T.data_ptr<scalar_t>());
     });
-    return {grad_x, grad_weight, grad_state0, at::Tensor(), at::Tensor()};
-  }
-};
+  });
+  return {{y, state_T},
+          {in.x, in.weight, in.state0},
+          [documents, silu](const BackwardCall& call) {
+            return short_conv_backward(call, documents, silu);
+          }};
+}
 
 }  // namespace
 
@@ -278,8 +268,9 @@ ShortConvOutput short_conv(const ShortConvInputs& inputs,
                            const Documents& documents, bool silu) {
   check_inputs(inputs, documents);
   if (inputs.x.is_cuda()) return short_conv_cuda(inputs, documents, silu);
-  const auto out = ShortConvFunction::apply(
-      inputs.x, inputs.weight, maybe(inputs.state0), documents, silu);
+  const Tensors out = differentiable(
+      {inputs.x, inputs.weight, inputs.state0},
+      [&] { return short_conv_forward(inputs, documents, silu); });
   return {out[0], out[1]};
 }
 

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,13 +31,6 @@ void check_computable(const char* op, const at::Tensor& tensor);
 template <typename T>
 T* data_or_null(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.data_ptr<T>() : nullptr;
-}
-
-/// An input that may be absent, as autograd functions take it: they refuse an
-/// undefined tensor.
-using MaybeTensor = std::optional<at::Tensor>;
-inline MaybeTensor maybe(const at::Tensor& tensor) {
-  return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
 }
 
 /// Gradients are on and one of the tensors (undefined ones aside) needs its
