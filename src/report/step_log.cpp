@@ -39,7 +39,10 @@ StepRecord parse_record(std::string_view line) {
   record.skipped = object.at("skipped").get<bool>();
   record.valid_labels = object.at("valid_labels").get<std::int64_t>();
   record.time = number(object, "time");
-  if (const auto found = object.find("validation"); found != object.end()) {
+  const auto found = object.find("validation");
+  if (found != object.end() && found->is_null()) {
+    record.validation_owed = true;
+  } else if (found != object.end()) {
     record.validation = ValidationRecord{
         number(*found, "loss"), found->at("tokens").get<std::int64_t>(),
         number(*found, "seconds")};
@@ -75,29 +78,35 @@ Sorted sort_lines(std::string_view text, std::int64_t resume_step,
     sorted.aside.append(line).push_back('\n');
   };
   for_each_line(text, [&](std::string_view line, bool) {
-    std::int64_t step = 0;
+    StepRecord record;
     try {
-      step = parse_record(line).step;
+      record = parse_record(line);
     } catch (const json::exception&) {
       ++opening.damaged;
       move_aside(line);
       return;
     }
-    while (!kept.empty() && kept.back().first >= step) {
+    while (!kept.empty() && kept.back().first >= record.step) {
       ++opening.rewound;
       move_aside(kept.back().second);
       kept.pop_back();
     }
-    if (step > resume_step) {
+    if (record.step > resume_step) {
       ++opening.rewound;
       move_aside(line);
     } else {
-      kept.emplace_back(step, line);
+      kept.emplace_back(record.step, line);
     }
   });
   for (const auto& [step, line] : kept) {
     sorted.kept.append(line).push_back('\n');
     opening.last_step = step;
+  }
+  if (!kept.empty()) {
+    const StepRecord last = parse_record(kept.back().second);
+    if (last.validation_owed) {
+      opening.owed = last;
+    }
   }
   opening.kept = static_cast<std::int64_t>(kept.size());
   return sorted;
@@ -136,6 +145,8 @@ std::string to_json(const StepRecord& record) {
     object["validation"] = {{"loss", record.validation->loss},
                             {"tokens", record.validation->tokens},
                             {"seconds", record.validation->seconds}};
+  } else if (record.validation_owed) {
+    object["validation"] = nullptr;
   }
   return object.dump();
 }
@@ -209,6 +220,22 @@ bool StepLog::append(const StepRecord& record) {
                        "than is held in memory"));
   }
   return false;
+}
+
+void StepLog::settle(const StepRecord& record) {
+  if (!opening_.owed || record.step != opening_.owed->step ||
+      record.step != opening_.last_step) {
+    throw Error(concat(file_.path().string(), ": step ", record.step,
+                       " is not the last one, with its validation owed"));
+  }
+  const std::filesystem::path path = file_.path();
+  std::string text = read_file(path);
+  text.pop_back();  // the last line's end
+  text.erase(text.rfind('\n') + 1);
+  write_file_atomic(path, text + to_json(record) + "\n");
+  file_ = File::open_append(path);
+  size_ = file_.size();
+  opening_.owed.reset();
 }
 
 bool StepLog::write_pending() {

@@ -64,6 +64,7 @@ Trainer::NextBatch Trainer::fetch() {
 void Trainer::run() {
   const std::int64_t steps = parts_.config.training.steps;
   RunState& state = parts_.state;
+  settle_validation();
   if (state.step >= steps) {
     log::info("nothing is left to do: step ", state.step,
               " is done and training.steps is ", steps);
@@ -206,8 +207,10 @@ void Trainer::validate_into(report::StepRecord& record) {
   record.validation = validate(parts_.model, *parts_.validation, [this] {
     return parts_.stop.stop().has_value();
   });
-  if (!record.validation) {
-    log::info("the validation at step ", record.step, " was left unfinished");
+  record.validation_owed = !record.validation;
+  if (record.validation_owed) {
+    log::info("the validation at step ", record.step,
+              " was left unfinished; a resume makes up for it");
     return;
   }
   line_.print(report::format_validation_line(
@@ -215,6 +218,21 @@ void Trainer::validate_into(report::StepRecord& record) {
   if (!std::isfinite(record.validation->loss)) {
     log::warn("the validation loss at step ", record.step,
               " is not finite; training goes on");
+  }
+}
+
+void Trainer::settle_validation() {
+  const std::optional<report::StepRecord>& owed = parts_.log.opening().owed;
+  if (!owed || owed->step != parts_.state.step ||
+      parts_.validation == nullptr) {
+    return;
+  }
+  log::info("first the validation at step ", owed->step,
+            ", which was left unfinished");
+  report::StepRecord record = *owed;
+  validate_into(record);
+  if (record.validation) {
+    parts_.log.settle(record);
   }
 }
 

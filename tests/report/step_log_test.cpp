@@ -162,6 +162,63 @@ TEST(StepLog, O1_a_step_cannot_be_logged_twice) {
   EXPECT_EQ(steps_of(dir / "log.jsonl"), range(1, 3));
 }
 
+TEST(StepLog, O1_an_owed_validation_is_null_and_is_put_into_its_record) {
+  const test::TempDir folder;
+  const auto path = folder / "log.jsonl";
+  StepRecord cut = record(3);
+  cut.validation_owed = true;
+  {
+    StepLog log(path);
+    append_steps(log, 1, 2, 0);
+    ASSERT_TRUE(log.append(cut));
+  }
+  EXPECT_THAT(read_file(path), HasSubstr("\"validation\":null"));
+  {
+    StepLog log(path, 3);
+    ASSERT_TRUE(log.opening().owed);
+    EXPECT_EQ(to_json(*log.opening().owed), to_json(cut));
+    StepRecord settled = cut;
+    settled.validation = {1.0 / 3, 77, 0.5};
+    StepRecord other = settled;
+    other.step = 2;
+    EXPECT_THROW(log.settle(other), Error);
+    log.settle(settled);
+    EXPECT_FALSE(log.opening().owed);
+    EXPECT_THROW(log.settle(settled), Error);
+    append_steps(log, 4, 5, 0);
+  }
+  const auto records = read_step_log(path);
+  EXPECT_EQ(steps_of(path), range(1, 5));
+  ASSERT_TRUE(records[2].validation);
+  EXPECT_EQ(records[2].validation->loss, 1.0 / 3);
+  EXPECT_FALSE(records[2].validation_owed);
+  // Nothing is owed where the last record that stays owes nothing.
+  EXPECT_FALSE(StepLog(path, 3).opening().owed);
+  EXPECT_FALSE(StepLog(path, 2).opening().owed);
+}
+
+TEST(StepLog, O1_settling_on_a_full_disk_leaves_the_log_as_it_was) {
+  const test::TempDir folder;
+  const auto path = folder / "log.jsonl";
+  StepRecord cut = record(1);
+  cut.validation_owed = true;
+  { ASSERT_TRUE(StepLog(path).append(cut)); }
+  const std::string before = read_file(path);
+  StepLog log(path, 1);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit full = {16, limit.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &full);
+  cut.validation = {1.0, 1, 0};
+  EXPECT_THROW(log.settle(cut), Error);
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(read_file(path), before);
+  log.settle(cut);
+  EXPECT_TRUE(read_step_log(path).at(0).validation);
+}
+
 TEST(StepLog, O1_the_reader_lets_the_later_line_win) {
   const test::TempDir dir;
   std::string text;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -91,6 +92,59 @@ TEST(Resume, R1_cut_twice_with_two_threads_and_another_prefetch_depth) {
   run(resumed(tiny.request("cut", {"training.steps=8"})));
   run(resumed(tiny.request("cut", {"data.prefetch_steps=0"})));
   expect_same_end(tiny, "whole", "cut");
+}
+
+// The stop comes with the step whose validation is due: in the middle, at
+// training.steps, and where the data end.
+TEST(Resume, R1_O1_a_validation_that_a_stop_cut_off_is_made_up_for) {
+  TinyRun tiny;
+  tiny.json["data"]["epochs"] = 2;
+  tiny.json["training"]["validate_every"] = 5;
+  tiny.json["checkpoint"]["every"] = 0;
+  const test::LogCapture messages;
+  run(tiny.request("short"));
+  run(tiny.request("long", {"training.steps=1000"}));
+  const std::int64_t end = tiny.log("long").back().step;
+  ASSERT_NE(end % 5, 0) << "no validation of its own at the data's end";
+  struct Cut {
+    const char* whole;
+    std::int64_t step;
+  };
+  for (const Cut& cut :
+       {Cut{"short", 5}, Cut{"short", 12}, Cut{"long", 10}, Cut{"long", end}}) {
+    const std::string name = cut.whole + std::to_string(cut.step);
+    const std::vector<std::string> overrides = {
+        "training.steps=" +
+        std::string(name.starts_with("long") ? "1000" : "12")};
+    RunRequest first = tiny.request(name, overrides);
+    first.observer = [&](std::int64_t step, const model::LanguageModel&) {
+      if (step == cut.step) ::raise(SIGTERM);
+    };
+    run(first);
+    ASSERT_EQ(tiny.log(name).back().step, cut.step);
+    EXPECT_TRUE(tiny.log(name).back().validation_owed);
+    // Stopped again before it had begun, it is still owed.
+    RunRequest second = resumed(tiny.request(name, overrides));
+    second.stop_after_s = 0;
+    run(second);
+    EXPECT_TRUE(tiny.log(name).back().validation_owed);
+    run(resumed(tiny.request(name, overrides)));
+    EXPECT_EQ(fingerprints(tiny.log(name)), fingerprints(tiny.log(cut.whole)))
+        << name;
+  }
+}
+
+TEST(Resume, an_owed_validation_waits_while_the_run_validates_no_more) {
+  const TinyRun tiny;
+  const test::LogCapture messages;
+  RunRequest first = tiny.request();
+  first.observer = [](std::int64_t step, const model::LanguageModel&) {
+    if (step == 4) ::raise(SIGTERM);
+  };
+  run(first);
+  run(resumed(tiny.request("run", {"training.validate_every=0"})));
+  EXPECT_TRUE(tiny.log()[3].validation_owed);
+  EXPECT_FALSE(tiny.log().back().validation_owed);
 }
 
 TEST(Resume, starts_a_run_where_there_is_none) {

@@ -117,6 +117,7 @@ std::vector<std::string> fingerprints(
     record.tokens_per_s = 0;
     if (!with_validation) {
       record.validation.reset();
+      record.validation_owed = false;
     } else if (record.validation) {
       record.validation->seconds = 0;
     }

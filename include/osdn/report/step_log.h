@@ -37,6 +37,8 @@ struct StepRecord {
   std::int64_t valid_labels = 0;  ///< of this step
   double time = 0;                ///< Unix time, seconds
   std::optional<ValidationRecord> validation{};
+  /// A validation was due and a stop came before its end; null in the file.
+  bool validation_owed = false;
 };
 
 /// One line, without its LF. Non-finite numbers become null: JSON has no other
@@ -59,6 +61,8 @@ struct StepLogOpening {
   std::int64_t rewound = 0;  ///< records past the resume step, moved aside
   std::int64_t damaged = 0;  ///< lines that are no record, moved aside
   std::optional<std::int64_t> last_step;  ///< of the records that stay
+  /// The last of them, when its validation is owed.
+  std::optional<StepRecord> owed{};
 };
 
 class StepLog {
@@ -82,6 +86,11 @@ class StepLog {
   /// is taken back and kept, and goes out before the next one. True when
   /// nothing is pending.
   bool append(const StepRecord& record);
+
+  /// Puts `record`, of the step of opening().owed, in that record's place; call
+  /// it before the first append. The file is replaced whole. Throws Error
+  /// naming the file when that fails; the log is then as it was.
+  void settle(const StepRecord& record);
 
   /// Forces the log to disk; call it before a checkpoint is saved, so that a
   /// checkpoint never knows of steps that the log does not. False when records

@@ -56,8 +56,10 @@ class Trainer {
                  Clock::time_point start);
   NextBatch fetch();
   void show(const report::StepRecord& record, bool last);
-  /// An interrupted validation leaves the record without one.
+  /// A validation that is interrupted is marked as owed.
   void validate_into(report::StepRecord& record);
+  /// Makes up for the validation that the stop of this run's last part cut off.
+  void settle_validation();
   void append(const report::StepRecord& record);
   bool save();
   void save_or_throw();
