@@ -23,6 +23,10 @@ void add_data(std::vector<Key>& keys) {
   keys.push_back(Row("data.tokenizer", OSDN_MEMBER(data.tokenizer),
                      "A SentencePiece model that the shards must have been "
                      "made with; empty: not checked."));
+  keys.push_back(Row("data.verify", OSDN_MEMBER(data.verify),
+                     "Checks every byte of the shards before the first step, "
+                     "at the speed of the disk; false where that takes too "
+                     "long, with osdn-data verify run once instead."));
   keys.push_back(Row("data.context_length", OSDN_MEMBER(data.context_length),
                      "Longer documents are split here.")
                      .from(1)

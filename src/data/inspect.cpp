@@ -5,6 +5,8 @@
 #include <bit>
 
 #include "osdn/core/concat.h"
+#include "osdn/core/narrow.h"
+#include "osdn/report/progress.h"
 #include "osdn/report/table.h"
 
 namespace osdn::data {
@@ -116,6 +118,37 @@ void verify(const std::vector<std::filesystem::path>& inputs,
     line(concat(shard.path().string(), ": sound, ", shard.token_count(),
                 " tokens in ", shard.document_count(), " documents"));
   }
+}
+
+bool verify(std::span<const TokenDataset* const> datasets,
+            const std::function<bool()>& stop) {
+  std::vector<const TokenShard*> shards;
+  std::uint64_t bytes = 0;
+  for (const TokenDataset* dataset : datasets) {
+    for (const TokenShard& shard : dataset->shards()) {
+      shards.push_back(&shard);
+      bytes += shard.payload_bytes();
+    }
+  }
+  // Small data are done before a status would be read.
+  report::Progress progress({.label = "verify the shards",
+                             .unit = "B",
+                             .total = narrow<std::int64_t>(bytes),
+                             .quiet_s = 1});
+  std::uint64_t before = 0;
+  for (const TokenShard* shard : shards) {
+    const auto go_on = [&](std::uint64_t done) {
+      progress.update(narrow<std::int64_t>(before + done));
+      return !stop();
+    };
+    if (!shard->verify(go_on)) {
+      return false;
+    }
+    before += shard->payload_bytes();
+    progress.update(narrow<std::int64_t>(before));
+  }
+  progress.finish();
+  return true;
 }
 
 }  // namespace osdn::data

@@ -91,26 +91,45 @@ void TokenShard::read(std::uint64_t first, std::span<std::int32_t> out) const {
       ExitCode::kBadInput);
 }
 
-void TokenShard::verify() const {
-  constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
-  // Ids first: their message says more than that of a hash.
-  std::vector<std::int32_t> ids(
-      static_cast<std::size_t>(std::min(kStep, token_count())));
-  for (std::uint64_t at = 0; at < token_count(); at += ids.size()) {
-    ids.resize(static_cast<std::size_t>(
-        std::min<std::uint64_t>(kStep, token_count() - at)));
-    read(at, ids);
+void TokenShard::check_ids(std::uint64_t begin, std::uint64_t end,
+                           std::vector<std::int32_t>& ids) const {
+  const std::uint64_t width = header_.token_bytes;
+  const std::uint64_t tokens_end =
+      header_.tokens_offset + token_count() * width;
+  begin = std::max(begin, header_.tokens_offset);
+  end = std::min(end, tokens_end);
+  if (begin < end) {
+    ids.resize(static_cast<std::size_t>((end - begin) / width));
+    read((begin - header_.tokens_offset) / width, ids);
   }
-  const std::uint64_t hash =
-      xxh3_64(map_.data() + kShardHeaderBytes,
-              static_cast<std::size_t>(map_.size() - kShardHeaderBytes));
-  if (hash != header_.payload_hash) {
+}
+
+bool TokenShard::verify(const std::function<bool(std::uint64_t)>& go_on) const {
+  // Small steps, so that the hash finds in the cache what the ids brought
+  // there.
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 18;
+  constexpr std::uint64_t kAskEvery = std::uint64_t{16} << 20;
+  Xxh3 hash;
+  std::vector<std::int32_t> ids;
+  for (std::uint64_t at = kShardHeaderBytes; at < map_.size(); at += kStep) {
+    const std::uint64_t done = at - kShardHeaderBytes;
+    if (go_on && done > 0 && done % kAskEvery == 0 && !go_on(done)) {
+      return false;
+    }
+    const std::uint64_t end = std::min(at + kStep, map_.size());
+    // An id's message says more than that of the hash.
+    check_ids(at, end, ids);
+    hash.update(map_.data() + at, static_cast<std::size_t>(end - at));
+  }
+  if (hash.digest64() != header_.payload_hash) {
     throw Error(concat(path().string(), ": offset ", kShardHeaderBytes, " to ",
                        map_.size(), ": the tokens are damaged: their hash is ",
-                       to_hex(hash), ", the header says ",
-                       to_hex(header_.payload_hash), "; make the shard again"),
+                       to_hex(hash.digest64()), ", the header says ",
+                       to_hex(header_.payload_hash),
+                       "; copy the shard again or make it anew"),
                 ExitCode::kBadInput);
   }
+  return true;
 }
 
 }  // namespace osdn::data

@@ -60,7 +60,11 @@ void Progress::update(std::int64_t count, std::string_view detail) {
 }
 
 void Progress::show_locked() {
-  meter_.sample(elapsed_s(), count_);
+  const double elapsed = elapsed_s();
+  meter_.sample(elapsed, count_);
+  if (elapsed < options_.quiet_s) {
+    return;
+  }
   line_.show(format_progress(options_, count_, meter_.rate(), detail_));
 }
 

@@ -13,6 +13,7 @@
 #include "osdn/core/file.h"
 #include "osdn/core/log.h"
 #include "osdn/core/version.h"
+#include "osdn/data/inspect.h"
 #include "osdn/data/token_dataset.h"
 #include "osdn/ops/gpu.h"
 #include "osdn/report/format.h"
@@ -107,6 +108,11 @@ class Run {
               compute_.compute.dtype_name, ", ", compute_.threads,
               compute_.threads == 1 ? " thread" : " threads");
     open_all_data();
+    if (!verify_data()) {
+      log::info("stopped by ", *stop_.stop(),
+                " before the first step; nothing was changed");
+      return;
+    }
     const checkpoint::RunLock lock(run_dir_);
     Start start = find_start();
     const checkpoint::RunDirMode mode = run_dir_mode(start);
@@ -164,14 +170,26 @@ class Run {
               " tokens in ", train_->document_count(), " documents");
     if (config_.training.validate_every > 0 &&
         !config_.data.validation.empty()) {
+      validation_data_ = open_data(config_, config_.data.validation);
       validation_ = std::make_unique<data::ValidationSet>(
-          open_data(config_, config_.data.validation),
-          validation_options(config_));
+          validation_data_, validation_options(config_));
       log::info(
           "validation data: ",
           report::format_si(static_cast<double>(validation_->token_count())),
           " tokens");
     }
+  }
+
+  // False when a stop came before the end.
+  bool verify_data() const {
+    if (!config_.data.verify) {
+      return true;
+    }
+    std::vector<const data::TokenDataset*> datasets = {train_.get()};
+    if (validation_data_) {
+      datasets.push_back(validation_data_.get());
+    }
+    return data::verify(datasets, [this] { return stop_.stop().has_value(); });
   }
 
   RunState fresh_state() const {
@@ -274,6 +292,7 @@ class Run {
   StopRequest stop_;
   checkpoint::CheckpointStore store_;
   std::shared_ptr<const data::TokenDataset> train_;
+  std::shared_ptr<const data::TokenDataset> validation_data_;
   std::unique_ptr<data::ValidationSet> validation_;
 };
 

@@ -73,6 +73,7 @@ std::map<std::string, Change> changes() {
       {"data.train", {"[\"data/z\"]", {}}},
       {"data.validation", {"[\"data/z\"]", {}}},
       {"data.tokenizer", {"t.model", {}}},
+      {"data.verify", {"false", {}}},
       {"data.context_length", {"128", {}}},
       {"data.sequence_length", {"8192", {}}},
       {"data.packing", {"stream", {}}},

@@ -221,6 +221,40 @@ TEST(TokenShard, every_flipped_bit_is_noticed) {
   TokenShard(path).verify();
 }
 
+TEST(TokenShard, verifying_many_steps_asks_in_between_and_misses_no_byte) {
+  test::TempDir dir;
+  for (const std::uint64_t vocab_size : {1000U, 100000U}) {
+    // 40 MiB and a few bytes, so that the last step is a short one.
+    const std::uint64_t width = token_bytes_for(vocab_size);
+    const Ids ids((std::size_t{40} << 20) / width + 3, 5);
+    const fs::path path = write_one(dir, {ids, {1, 2, 3}}, vocab_size);
+    std::vector<std::uint64_t> asked;
+    EXPECT_TRUE(TokenShard(path).verify([&](std::uint64_t done) {
+      asked.push_back(done >> 20);
+      return true;
+    }));
+    EXPECT_THAT(asked, ElementsAre(16, 32));
+    EXPECT_FALSE(TokenShard(path).verify([](std::uint64_t) { return false; }));
+    const ShardHeader header = TokenShard(path).header();
+    const std::uint64_t edges[] = {
+        256, 256 + (std::uint64_t{1} << 18) - width,
+        256 + (std::uint64_t{1} << 18), 256 + (std::uint64_t{16} << 20),
+        header.tokens_offset + header.token_count * width - 2};
+    for (const std::uint64_t offset : edges) {
+      change_byte(path, offset, 1);  // 5 becomes 4, or 261: valid ids both
+      EXPECT_THAT(error_of([&] { TokenShard(path).verify(); }),
+                  AllOf(HasSubstr("one.tokens"), HasSubstr("are damaged")))
+          << offset;
+      change_byte(path, offset, 1);
+    }
+    // The last id of a step, past the vocabulary.
+    const std::uint64_t last = 256 + (std::uint64_t{1} << 18) - width;
+    change_byte(path, last + width / 2, 0xFF);
+    EXPECT_THAT(error_of([&] { TokenShard(path).verify(); }),
+                HasSubstr(concat("offset ", last, ": id ")));
+  }
+}
+
 TEST(TokenShard, zero_tokens_are_refused) {
   test::TempDir dir;
   TokenShardWriter writer(dir / "a.tokens", description());

@@ -63,6 +63,16 @@ TEST(Progress, a_summary_is_the_last_line_even_when_a_status_was_kept_back) {
   EXPECT_THAT(out, MatchesRegex("work 50.0% [^\n]*\nwork 2B in [^\n]*\n"));
 }
 
+TEST(Progress, a_short_job_that_is_to_be_quiet_has_its_summary_only) {
+  const std::string out = test::captured_stdout(test::StdoutKind::kPipe, [] {
+    Progress progress({.label = "work", .total = 2, .quiet_s = 60});
+    progress.add(1);
+    progress.add(1);
+    progress.finish();
+  });
+  EXPECT_THAT(out, MatchesRegex("work 2 in [^\n]*\n"));
+}
+
 TEST(Progress, counts_from_many_threads) {
   std::int64_t count = 0;
   testing::internal::CaptureStdout();

@@ -335,6 +335,26 @@ TEST(Run, C4_an_occupied_folder_is_refused_and_moved_aside_on_request) {
   EXPECT_THAT(tiny.saved_steps(), ElementsAre(3));
 }
 
+TEST(Run, a_flipped_byte_that_is_still_an_id_is_found_before_the_first_step) {
+  for (const char* name : {"train.tokens", "validation.tokens"}) {
+    const TinyRun tiny;
+    const test::LogCapture messages;
+    const fs::path shard = tiny.folder() / name;
+    std::string bytes = read_file(shard);
+    bytes[300] ^= 1;  // ids up to 39 keep to the vocabulary of 40
+    std::ofstream(shard, std::ios::binary) << bytes;
+    EXPECT_THAT(error_of([&] { run(tiny.request()); }, ExitCode::kBadInput),
+                AllOf(HasSubstr(shard.string() + ": offset 256 to"),
+                      HasSubstr("are damaged")));
+    EXPECT_FALSE(fs::exists(tiny.run_dir()));
+    run(tiny.request("run", {"data.verify=false"}));
+    EXPECT_THAT(tiny.log(), SizeIs(12));
+    RunRequest again = tiny.request();
+    again.resume = ResumeMode::kAuto;
+    error_of([&] { run(again); }, ExitCode::kBadInput);
+  }
+}
+
 TEST(Run, what_is_wrong_is_found_before_the_run_folder_is_made) {
   const TinyRun tiny;
   const test::LogCapture messages;

@@ -80,6 +80,7 @@ struct DataConfig {
   std::vector<std::string> train;  ///< shards, or folders of shards
   std::vector<std::string> validation;
   std::string tokenizer;  ///< .model file, checked by hash; optional
+  bool verify = true;     ///< every byte, before the first step
   std::int64_t context_length = 4096;    ///< documents are split here
   std::int64_t sequence_length = 65536;  ///< tokens of one packed row
   std::string packing = "documents";     ///< "documents" or "stream"

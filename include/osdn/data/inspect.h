@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,10 @@ std::string first_documents(const TokenDataset& dataset,
 void verify(const std::vector<std::filesystem::path>& inputs,
             const ExpectedData& expected,
             const std::function<void(const std::string&)>& line);
+
+/// The same for datasets that are open, with a progress line on stdout. `stop`
+/// is asked about every 16 MiB: true ends the check, and false is returned.
+bool verify(std::span<const TokenDataset* const> datasets,
+            const std::function<bool()>& stop);
 
 }  // namespace osdn::data

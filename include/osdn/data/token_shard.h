@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -77,11 +78,22 @@ class TokenShard {
   /// with file, offset and id for one outside the vocabulary.
   void read(std::uint64_t first, std::span<std::int32_t> out) const;
 
-  /// Every byte against the payload hash, every id against the vocabulary.
-  void verify() const;
+  /// Every byte after the header: their number, for a progress line.
+  std::uint64_t payload_bytes() const {
+    return map_.size() - kShardHeaderBytes;
+  }
+  /// Every byte against the payload hash, every id against the vocabulary, in
+  /// one pass. `go_on` is asked after every 16 MiB, with the bytes that are
+  /// done, while more remain: false ends the check, and false is returned.
+  /// Throws Error (kBadInput) with file and offset.
+  bool verify(const std::function<bool(std::uint64_t)>& go_on = {}) const;
 
  private:
   void check_document_table() const;
+  /// Reads the ids that lie in the bytes [begin, end), through `ids`. The two
+  /// lie a multiple of 4 bytes behind the header, or are the file's end.
+  void check_ids(std::uint64_t begin, std::uint64_t end,
+                 std::vector<std::int32_t>& ids) const;
 
   MappedFile map_;
   ShardHeader header_;

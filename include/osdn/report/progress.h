@@ -23,6 +23,7 @@ struct ProgressOptions {
   Stream stream = Stream::kStdout;
   double terminal_interval_s = 0.1;  ///< between redraws on a terminal
   double plain_interval_s = 10.0;    ///< between lines elsewhere
+  double quiet_s = 0;                ///< no status before so many seconds
 };
 
 /// Safe from several threads.
