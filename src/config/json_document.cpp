@@ -1,6 +1,7 @@
 #include "json_document.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "osdn/core/concat.h"
@@ -345,6 +346,12 @@ JsonNode parse_json(std::string_view text, const std::string& name,
   return Parser(text, name, problems).parse();
 }
 
+std::string quoted(const std::string& text) {
+  // Configurations that code builds may hold what is no UTF-8.
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
 std::string describe(const JsonNode& node) {
   switch (node.type) {
     case JsonNode::Type::kNull:
@@ -354,7 +361,7 @@ std::string describe(const JsonNode& node) {
     case JsonNode::Type::kNumber:
       return node.text;
     case JsonNode::Type::kString:
-      return concat("\"", node.text, "\"");
+      return quoted(node.text);
     case JsonNode::Type::kList:
       return node.items.empty() ? "an empty list" : "a list";
     case JsonNode::Type::kObject:

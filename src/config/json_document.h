@@ -39,6 +39,9 @@ struct JsonMember {
 JsonNode parse_json(std::string_view text, const std::string& name,
                     std::vector<std::string>& problems);
 
+/// A string as JSON writes it: in quotes, control characters escaped.
+std::string quoted(const std::string& text);
+
 /// What a value is, for messages: `7`, `"abc"`, `true`, `a list`.
 std::string describe(const JsonNode& node);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "json_document.h"
 #include "key_table.h"
 #include "osdn/core/concat.h"
 
@@ -25,6 +26,11 @@ std::string joined(const std::vector<std::string>& words) {
     out += concat("\"", words[i], "\"");
   }
   return out;
+}
+
+bool names_a_file(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n\v\f") != std::string::npos &&
+         text.find('\0') == std::string::npos;
 }
 
 }  // namespace
@@ -50,10 +56,12 @@ std::string Key::allowed() const {
     case Kind::kUnsigned:
       return "an integer from 0 to 18446744073709551615";
     case Kind::kString:
-      return required ? "a string that is not empty" : "a string";
+      return is_path ? concat("a string that names a path: not blank, no NUL",
+                              required ? "" : ", or \"\"")
+                     : "a string";
     case Kind::kStrings:
-      return required ? "a list of strings, at least one, none empty"
-                      : "a list of strings, none empty";
+      return concat("a list of strings that name paths: ",
+                    required ? "at least one, " : "", "none blank, no NUL");
     case Kind::kChoice:
       return joined(choices);
     case Kind::kInteger:
@@ -86,10 +94,11 @@ bool Key::admits(const Value& value) const {
           return kind == Kind::kChoice
                      ? std::find(choices.begin(), choices.end(), held) !=
                            choices.end()
-                     : !required || !held.empty();
+                     : !is_path || names_a_file(held) ||
+                           (!required && held.empty());
         } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
           return (!required || !held.empty()) &&
-                 std::find(held.begin(), held.end(), "") == held.end();
+                 std::all_of(held.begin(), held.end(), names_a_file);
         } else {
           const auto number = static_cast<double>(held);
           const bool low_ok =
@@ -113,11 +122,11 @@ std::string to_text(const Value& value) {
       [](const auto& held) -> std::string {
         using T = std::remove_cvref_t<decltype(held)>;
         if constexpr (std::is_same_v<T, std::string>) {
-          return concat("\"", held, "\"");
+          return quoted(held);
         } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
           std::string out = "[";
           for (const std::string& item : held) {
-            out += concat(out.size() > 1 ? ", " : "", "\"", item, "\"");
+            out += concat(out.size() > 1 ? ", " : "", quoted(item));
           }
           return out + "]";
         } else {

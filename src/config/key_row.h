@@ -53,6 +53,10 @@ class Row {
     key_.required = true;
     return *this;
   }
+  Row& path() {
+    key_.is_path = true;
+    return *this;
+  }
   Row& default_is(std::string text) {
     key_.default_text = std::move(text);
     return *this;

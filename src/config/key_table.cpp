@@ -16,13 +16,16 @@ void add_data(std::vector<Key>& keys) {
                      "Token shards, or folders of them, relative to the "
                      "current folder.")
                      .required()
+                     .path()
                      .also({"train_files", "train_data", "path"}));
   keys.push_back(Row("data.validation", OSDN_MEMBER(data.validation),
                      "The same for validation.")
+                     .path()
                      .also({"val", "valid", "eval"}));
   keys.push_back(Row("data.tokenizer", OSDN_MEMBER(data.tokenizer),
                      "A SentencePiece model that the shards must have been "
-                     "made with; empty: not checked."));
+                     "made with; empty: not checked.")
+                     .path());
   keys.push_back(Row("data.verify", OSDN_MEMBER(data.verify),
                      "Checks every byte of the shards before the first step, "
                      "at the speed of the disk; false where that takes too "
@@ -263,6 +266,7 @@ std::vector<Key> make_table() {
   keys.push_back(Row("run_dir", OSDN_MEMBER(run_dir),
                      "Folder of everything that the run writes.")
                      .required()
+                     .path()
                      .also({"output_dir", "out_dir", "dump_folder"}));
   for (Key& key : model_keys()) {
     keys.push_back(std::move(key));

@@ -43,6 +43,9 @@ struct Key {
   /// What people from elsewhere call it; for suggestions alone.
   std::vector<std::string> other_names;
   bool required = false;
+  /// Strings that name files or folders: not blank, and without NUL, at which
+  /// the system would cut them short.
+  bool is_path = false;
   /// Said in place of the default where that depends on other keys.
   std::string default_text;
   /// A key that changes nothing in a configuration is an error there:
@@ -59,7 +62,7 @@ struct Key {
   std::string pointer() const;  ///< "/model/preconditioner/eta"
   std::string allowed() const;  ///< "an integer from 1 to 1024"
   /// True for a value of the key's own type that is within its limits, one of
-  /// its choices, and not empty where it must not be.
+  /// its choices, and a path where it names a file.
   bool admits(const Value& value) const;
 };
 

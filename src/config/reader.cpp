@@ -107,7 +107,8 @@ Converted to_choice(const JsonNode& node, const Key& key) {
 Converted to_strings(const JsonNode& node, const Key& key) {
   std::vector<std::string> strings;
   for (const JsonNode& item : node.items) {
-    if (item.type != JsonNode::Type::kString || item.text.empty()) {
+    if (item.type != JsonNode::Type::kString ||
+        !key.admits(std::vector<std::string>{item.text})) {
       return {std::nullopt, concat("holds ", describe(item), ", but must be ",
                                    key.allowed(), ".")};
     }
@@ -143,7 +144,7 @@ Converted convert(const JsonNode& node, const Key& key) {
                                         : refuse(node, key);
     case Key::Kind::kStrings:
       if (node.type == Type::kString) {
-        return refuse(node, key, concat(" (write [\"", node.text, "\"])"));
+        return refuse(node, key, concat(" (write [", quoted(node.text), "])"));
       }
       return node.type == Type::kList ? to_strings(node, key)
                                       : refuse(node, key);

@@ -237,6 +237,25 @@ TEST(Reader, G2_values_out_of_range) {
   }
 }
 
+TEST(Reader, G2_what_names_no_file_is_refused_wherever_a_path_is_asked_for) {
+  for (const std::string bad :
+       {R"("")", R"(" ")", R"("\t\n")", R"("a\u0000b")", R"("\u0000")"}) {
+    for (const std::string key : {"run_dir", "data.tokenizer"}) {
+      if (key == "data.tokenizer" && bad == R"("")") continue;  // not checked
+      EXPECT_THAT(
+          refused_set({key + "=" + bad}),
+          HasSubstr("is " + bad +
+                    ", but must be a string that names a path: not blank"))
+          << key;
+    }
+    for (const std::string key : {"data.train", "data.validation"}) {
+      EXPECT_THAT(refused_set({key + "=[\"good\", " + bad + "]"}),
+                  HasSubstr("holds " + bad + ", but must be a list of strings"))
+          << key;
+    }
+  }
+}
+
 TEST(Reader, choices_suggest_the_nearest) {
   EXPECT_THAT(refused_set({"model.layer=deltnet"}),
               HasSubstr("Did you mean \"deltanet\"?"));
