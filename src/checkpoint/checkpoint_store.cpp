@@ -71,7 +71,8 @@ std::vector<std::string> names_in(const fs::path& folder) {
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     throw Error(
-        concat(folder.string(), ": cannot be listed: ", error.message()));
+        concat(folder.string(), ": cannot be listed: ", error.message()),
+        ExitCode::kBadInput);
   }
   return names;
 }

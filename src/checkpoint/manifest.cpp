@@ -68,7 +68,7 @@ void write_manifest(const fs::path& folder, const Manifest& manifest) {
 
 Manifest read_manifest(const fs::path& folder) {
   const fs::path path = folder / kManifestName;
-  if (!fs::exists(path)) {
+  if (!is_there(path)) {
     fail(folder, concat("has no ", kManifestName, ": it was never finished"));
   }
   Manifest manifest;

@@ -85,9 +85,10 @@ RunDirState check_run_dir(const fs::path& run_dir, RunDirMode mode) {
   make_folder(run_dir);
   const fs::path log = run_dir / kStepLogName;
   const fs::path checkpoints = run_dir / kCheckpointFolder;
-  const bool has_log = fs::exists(log) && fs::file_size(log) > 0;
+  const bool has_log = is_there(log) && size_of_file(log) > 0;
+  std::error_code error;
   const bool has_checkpoints =
-      fs::is_directory(checkpoints) && !fs::is_empty(checkpoints);
+      is_folder(checkpoints) && !fs::is_empty(checkpoints, error);
   RunDirState state;
   state.holds_run = has_log || has_checkpoints;
   if (!state.holds_run) {

@@ -50,11 +50,11 @@ std::map<std::string, std::set<std::string>> read_weight_map(
 }
 
 fs::path resolve(const fs::path& path) {
-  if (!fs::is_directory(path)) {
+  if (!is_folder(path)) {
     return path;
   }
   for (const std::string_view name : {kSingleName, kIndexName}) {
-    if (fs::exists(path / name)) {
+    if (is_there(path / name)) {
       return path / name;
     }
   }

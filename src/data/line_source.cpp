@@ -49,10 +49,11 @@ bool LineSource::next(Line& line) {
   }
   const std::size_t size = end == std::string::npos ? searched : end - begin_;
   if (size > max_line_bytes_) {
-    throw Error(concat(path_.string(), ": line ", number_ + 1, ", offset ",
-                       offset_, ": the line has more than ", max_line_bytes_,
-                       " bytes, the limit for a document"),
-                ExitCode::kBadInput);
+    throw Error(
+        concat(path_.string(), ": line ", number_ + 1, ", offset ", offset_,
+               ": the line has more than ", max_line_bytes_,
+               " bytes, the limit for a document; split it or raise the limit"),
+        ExitCode::kBadInput);
   }
   if (size == 0 && !ended) {
     return false;

@@ -60,7 +60,7 @@ fs::path with_suffix(const fs::path& path, const char* suffix) {
 
 OutputFolder::OutputFolder(const fs::path& path, bool overwrite)
     : path_(with_suffix(path, "")), partial_(with_suffix(path, ".partial")) {
-  if (fs::exists(path_) && !fs::is_directory(path_)) {
+  if (is_there(path_) && !is_folder(path_)) {
     throw Error(
         concat(path_.string(), ": is a file; the output is a folder of shards"),
         ExitCode::kUsage);

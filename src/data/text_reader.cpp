@@ -26,6 +26,28 @@ bool has_known_ending(const fs::path& path) {
       [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
+struct JsonLine {
+  nlohmann::json value;
+  bool field_twice = false;
+};
+
+// Throws nlohmann's parse_error. Of two values for one key its parser would
+// keep the last without a word.
+JsonLine parse_line(const std::string& bytes, const std::string& field) {
+  JsonLine line;
+  bool seen = false;
+  line.value = nlohmann::json::parse(
+      bytes, [&](int depth, nlohmann::json::parse_event_t event,
+                 const nlohmann::json& parsed) {
+        if (event == nlohmann::json::parse_event_t::key && depth == 1 &&
+            parsed.get_ref<const std::string&>() == field) {
+          line.field_twice = std::exchange(seen, true) || line.field_twice;
+        }
+        return true;
+      });
+  return line;
+}
+
 std::string keys_of(const nlohmann::json& object) {
   std::string keys;
   for (const auto& item : object.items()) {
@@ -61,20 +83,16 @@ void set_split(TextOptions& options, std::string_view spelling) {
 std::vector<fs::path> text_files(const std::vector<fs::path>& inputs) {
   std::vector<fs::path> files;
   for (const fs::path& input : inputs) {
-    if (fs::is_directory(input)) {
-      std::vector<fs::path> inside;
-      for (const auto& entry : fs::directory_iterator(input)) {
-        if (!entry.is_directory() && has_known_ending(entry.path())) {
-          inside.push_back(entry.path());
-        }
-      }
+    if (is_folder(input)) {
+      std::vector<fs::path> inside = files_in(input);
+      std::erase_if(
+          inside, [](const fs::path& file) { return !has_known_ending(file); });
       if (inside.empty()) {
         throw Error(concat(input.string(),
                            ": no .txt, .jsonl, .txt.zst or .jsonl.zst file "
                            "in this folder"),
                     ExitCode::kBadInput);
       }
-      std::sort(inside.begin(), inside.end());
       files.insert(files.end(), inside.begin(), inside.end());
       continue;
     }
@@ -136,9 +154,9 @@ std::string TextReader::text_of(const RawDocument& document) const {
   if (!is_json_lines(path)) {
     return document.bytes;
   }
-  nlohmann::json json;
+  JsonLine line;
   try {
-    json = nlohmann::json::parse(document.bytes);
+    line = parse_line(document.bytes, options_.field);
   } catch (const nlohmann::json::parse_error& error) {
     // "byte" counts from 1 and stands behind the character that is wrong.
     const std::uint64_t at = error.byte > 0 ? error.byte - 1 : 0;
@@ -146,6 +164,7 @@ std::string TextReader::text_of(const RawDocument& document) const {
                        ": is not JSON: ", error.what()),
                 ExitCode::kBadInput);
   }
+  nlohmann::json& json = line.value;
   const std::string where = place_in(path, document.line, document.offset);
   if (!json.is_object()) {
     throw Error(concat(where, ": expected a JSON object with the key \"",
@@ -156,6 +175,11 @@ std::string TextReader::text_of(const RawDocument& document) const {
   if (found == json.end()) {
     throw Error(concat(where, ": no key \"", options_.field,
                        "\" in the object; its keys: ", keys_of(json)),
+                ExitCode::kBadInput);
+  }
+  if (line.field_twice) {
+    throw Error(concat(where, ": the key \"", options_.field,
+                       "\" is there more than once; give each document one"),
                 ExitCode::kBadInput);
   }
   if (!found->is_string()) {

@@ -4,6 +4,7 @@
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/core/file.h"
 
 namespace osdn::data {
 
@@ -11,20 +12,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<fs::path> files_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!entry.is_directory() && entry.path().extension() == kShardEnding) {
-      files.push_back(entry.path());
-    }
-  }
+std::vector<fs::path> shards_in(const fs::path& folder) {
+  std::vector<fs::path> files = files_in(folder);
+  std::erase_if(files, [](const fs::path& file) {
+    return file.extension() != kShardEnding;
+  });
   if (files.empty()) {
     throw Error(concat(folder.string(), ": no ", kShardEnding,
                        " file in this folder; make some with osdn-data "
                        "tokenize"),
                 ExitCode::kBadInput);
   }
-  std::sort(files.begin(), files.end());
   return files;
 }
 
@@ -54,8 +52,8 @@ void check_set(const fs::path& folder, std::span<const TokenShard> shards) {
 std::vector<fs::path> shard_files(const std::vector<fs::path>& inputs) {
   std::vector<fs::path> files;
   for (const fs::path& input : inputs) {
-    if (fs::is_directory(input)) {
-      const std::vector<fs::path> inside = files_in(input);
+    if (is_folder(input)) {
+      const std::vector<fs::path> inside = shards_in(input);
       files.insert(files.end(), inside.begin(), inside.end());
     } else {
       files.push_back(input);
@@ -77,7 +75,7 @@ TokenDataset::TokenDataset(const std::vector<fs::path>& inputs,
       first_document_.push_back(document_count() + shard.document_count());
       token_count_ += shard.token_count();
     }
-    if (fs::is_directory(input)) {
+    if (is_folder(input)) {
       check_set(input, std::span<const TokenShard>(shards_).subspan(before));
     }
   }

@@ -49,12 +49,12 @@ fs::path wikitext_file(const DataOptions& options) {
     throw Error("--data names several files, expected one", ExitCode::kUsage);
   }
   const fs::path& input = options.inputs.front();
-  if (!fs::is_directory(input)) {
+  if (!is_folder(input)) {
     return input;
   }
   for (const char* name :
        {"wikitext2_test.raw", "eval/wikitext2_test.raw", "wikitext.jsonl"}) {
-    if (fs::exists(input / name)) return input / name;
+    if (is_there(input / name)) return input / name;
   }
   throw Error(concat(input.string(),
                      " holds none of wikitext2_test.raw, "

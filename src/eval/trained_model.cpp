@@ -22,7 +22,7 @@ constexpr const char* kWeightsName = "model.safetensors";
 
 checkpoint::Checkpoint open_sound(const fs::path& path) {
   const fs::path store_folder = path / checkpoint::kCheckpointFolder;
-  if (fs::is_directory(store_folder)) {
+  if (is_folder(store_folder)) {
     auto latest = checkpoint::CheckpointStore(store_folder).find_latest();
     for (const auto& other : latest.passed_over) {
       log::warn("passed over ", other.path.string(), ": ", other.reason);
@@ -31,14 +31,15 @@ checkpoint::Checkpoint open_sound(const fs::path& path) {
     throw Error(store_folder.string() + " holds no sound checkpoint",
                 ExitCode::kBadInput);
   }
-  if (fs::exists(path / kWeightsName)) {
+  if (is_there(path / kWeightsName)) {
     return checkpoint::open_checkpoint(path);
   }
   throw Error(path.string() +
-                  (fs::exists(path)
+                  (is_there(path)
                        ? " is neither a run folder (with checkpoints/) nor a "
                          "checkpoint (with model.safetensors)"
-                       : " does not exist; expected a run folder or a "
+                       : " does not exist or cannot be entered; expected "
+                         "a run folder or a "
                          "checkpoint folder"),
               ExitCode::kBadInput);
 }

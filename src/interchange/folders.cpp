@@ -32,8 +32,8 @@ class FreshFolder {
   explicit FreshFolder(const fs::path& path)
       : path_(fs::absolute(path).lexically_normal()) {
     if (!path_.has_filename()) path_ = path_.parent_path();
-    if (fs::exists(path_) &&
-        (!fs::is_directory(path_) || !fs::is_empty(path_))) {
+    std::error_code error;
+    if (is_there(path_) && (!is_folder(path_) || !fs::is_empty(path_, error))) {
       throw Error(concat(path_.string(),
                          " exists already; give the name of a new folder"),
                   ExitCode::kUsage);
@@ -96,7 +96,7 @@ std::string config_text(const ImportedConfig& imported,
 
 checkpoint::Checkpoint open_sound(const fs::path& path) {
   const fs::path folder = path / checkpoint::kCheckpointFolder;
-  if (!fs::is_directory(folder)) return checkpoint::open_checkpoint(path);
+  if (!is_folder(folder)) return checkpoint::open_checkpoint(path);
   auto latest = checkpoint::CheckpointStore(folder).find_latest();
   if (latest.found) return std::move(*latest.found);
   std::string reasons;

@@ -184,7 +184,7 @@ std::filesystem::path rewound_path(const std::filesystem::path& log) {
 }
 
 StepLog::StepLog(std::filesystem::path path, std::int64_t resume_step) {
-  if (std::filesystem::exists(path)) {
+  if (is_there(path)) {
     const std::string text = read_file(path);
     const Sorted sorted = sort_lines(text, resume_step, opening_);
     if (!sorted.aside.empty()) {

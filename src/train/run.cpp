@@ -207,7 +207,7 @@ class Run {
   fs::path named_checkpoint() const {
     const fs::path folder =
         request_.resume_from / checkpoint::kCheckpointFolder;
-    if (!fs::is_directory(folder)) {
+    if (!is_folder(folder)) {
       return checkpoint::open_checkpoint(request_.resume_from).path;
     }
     const auto found = find_checkpoint(checkpoint::CheckpointStore(folder));

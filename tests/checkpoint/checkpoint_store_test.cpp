@@ -304,6 +304,17 @@ TEST_F(CheckpointStoreTest, C7_the_last_good_one_survives_many_bad_saves) {
   EXPECT_EQ(store.find_latest().found->step(), 100);
 }
 
+TEST_F(CheckpointStoreTest, a_folder_that_cannot_be_listed_is_bad_input) {
+  write_file_atomic(dir_ / "file", "no folder");
+  try {
+    CheckpointStore(dir_ / "file").find_latest();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_THAT(error.what(), testing::HasSubstr("file: cannot be listed"));
+  }
+}
+
 TEST_F(CheckpointStoreTest, C7_the_caller_can_know_better_than_the_weights) {
   SampleCheckpoint sample(100);
   sample.parts().known_bad = "the loss of step 100 is nan";

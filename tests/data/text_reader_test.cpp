@@ -137,6 +137,35 @@ TEST_F(TextReaderTest, json_faults_name_file_line_and_offset) {
   EXPECT_THAT(fault("{\"text\": \"\\ud800\"}"), HasSubstr("is not JSON"));
 }
 
+TEST_F(TextReaderTest, a_text_that_is_there_twice_is_refused) {
+  const auto fault = [&](const std::string& line) {
+    return error_of(
+        [&] { texts_of(write("d.jsonl", "{\"text\": \"good\"}\n" + line)); });
+  };
+  for (const char* line :
+       {R"({"text": "a", "text": "b"})", R"({"text": "a", "text": "a"})",
+        R"({"text": 1, "id": 2, "text": "b"})",
+        R"({"text": "a", "t\u0065xt": "b"})",
+        R"({"text": "a", "text": "b", "text": "c"})"}) {
+    EXPECT_THAT(fault(line),
+                AllOf(HasSubstr("d.jsonl: line 2, offset 17"),
+                      HasSubstr("the key \"text\" is there more than once")))
+        << line;
+  }
+  // Other keys, and keys further in, are none of our business.
+  EXPECT_THAT(texts_of(write("e.jsonl", R"({"x": {"text": 1, "text": 2}, )"
+                                        R"("id": 1, "text": "a", "id": 2})")),
+              ElementsAre("a"));
+}
+
+TEST_F(TextReaderTest, a_link_that_goes_round_in_circles_is_an_input_error) {
+  fs::create_symlink(dir_ / "loop.txt", dir_ / "loop.txt");
+  for (const fs::path& input : {dir_ / "loop.txt", dir_.path()}) {
+    EXPECT_THAT(error_of([&] { TextReader reader(text_files({input}), {}); }),
+                AllOf(HasSubstr("loop.txt"), HasSubstr("symbolic links")));
+  }
+}
+
 TEST_F(TextReaderTest, invalid_utf8_names_file_line_and_offset) {
   EXPECT_THAT(error_of([&] { split_text("ab\ncd\xFFz\n", "file"); }),
               HasSubstr("t.txt: line 2, offset 5: invalid UTF-8 (byte 0xff)"));

@@ -53,6 +53,11 @@ TEST(TokenDataset, inputs_that_are_not_there) {
               HasSubstr("no .tokens file in this folder"));
   EXPECT_THAT(error_of([&] { TokenDataset dataset({dir / "gone"}); }),
               HasSubstr("gone"));
+  fs::create_symlink(dir / "loop.tokens", dir / "loop.tokens");
+  for (const fs::path& input : {dir / "loop.tokens", dir.path()}) {
+    EXPECT_THAT(error_of([&] { TokenDataset dataset({input}); }),
+                AllOf(HasSubstr("loop.tokens"), HasSubstr("symbolic links")));
+  }
   EXPECT_THAT(error_of([&] { TokenDataset dataset({}); }, ExitCode::kUsage),
               HasSubstr("no token shards"));
 }
