@@ -151,6 +151,31 @@ void check_options(const TrainOptions& options) {
   }
 }
 
+SampleSize size_of(std::int64_t seen, const std::vector<std::string>& kept) {
+  SampleSize size = {seen, static_cast<std::int64_t>(kept.size()), 0};
+  for (const std::string& sentence : kept) {
+    size.bytes += static_cast<std::int64_t>(sentence.size());
+  }
+  return size;
+}
+
+// Its messages begin with the place in its source and the condition that
+// failed, and may end with options of its own program: the facts are between.
+std::string failure(std::string message) {
+  const std::size_t facts = message.rfind(")] ");
+  if (facts != std::string::npos) {
+    message.erase(0, facts + 3);
+  }
+  const std::size_t options = message.find(". Increase vocab_size");
+  if (options == std::string::npos) {
+    return concat(message, " Give more text or a smaller vocabulary.");
+  }
+  message.erase(options);
+  return concat(message,
+                ". The characters alone need more pieces: give a larger "
+                "vocabulary or a lower character coverage.");
+}
+
 const char* flag(bool value) {
   return value ? "true" : "false";
 }
@@ -170,7 +195,8 @@ Algorithm algorithm_from_name(std::string_view name) {
 }
 
 std::string train(const TrainOptions& options,
-                  const std::function<bool(std::string&)>& next_text) {
+                  const std::function<bool(std::string&)>& next_text,
+                  const std::function<void(const SampleSize&)>& on_sample) {
   check_options(options);
   SentenceSample sample(options.sample);
   for (std::string text; next_text(text);) {
@@ -180,7 +206,11 @@ std::string train(const TrainOptions& options,
     throw Error("the text for the tokenizer is empty: no sentence in it",
                 ExitCode::kBadInput);
   }
-  VectorIterator sentences(sample.take());
+  std::vector<std::string> kept = sample.take();
+  if (on_sample) {
+    on_sample(size_of(sample.seen(), kept));
+  }
+  VectorIterator sentences(std::move(kept));
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type",
        options.algorithm == Algorithm::kUnigram ? "unigram" : "bpe"},
@@ -206,11 +236,10 @@ std::string train(const TrainOptions& options,
   const auto status =
       sentencepiece::SentencePieceTrainer::Train(arguments, &sentences, &model);
   if (!status.ok()) {
-    throw Error(
-        concat("training a tokenizer of ", options.vocab_size, " pieces from ",
-               sample.seen(), " sentences failed: ", status.error_message(),
-               "\ngive more text or a smaller vocabulary"),
-        ExitCode::kUsage);
+    throw Error(concat("training a tokenizer of ", options.vocab_size,
+                       " pieces from ", sample.seen(),
+                       " sentences failed: ", failure(status.error_message())),
+                ExitCode::kUsage);
   }
   return model;
 }

@@ -184,9 +184,27 @@ TEST(TokenizerTraining, options_that_cannot_be_met_are_refused) {
   options.vocab_size = 30000;
   for (const Algorithm algorithm : {Algorithm::kUnigram, Algorithm::kBpe}) {
     options.algorithm = algorithm;
-    EXPECT_THAT(message_of([&] { train_on(texts, options); }, ExitCode::kUsage),
-                HasSubstr("give more text or a smaller vocabulary"));
+    EXPECT_THAT(
+        message_of([&] { train_on(texts, options); }, ExitCode::kUsage),
+        testing::AllOf(HasSubstr("Give more text or a smaller vocabulary"),
+                       HasSubstr("30000"), testing::Not(HasSubstr(".cc("))));
   }
+  // 200 characters do not go into 41 pieces.
+  std::string many = "";
+  for (int c = 0; c < 200; ++c) {
+    many += static_cast<char>(0xC4 + c / 64);
+    many += static_cast<char>(0x80 + c % 64);
+  }
+  options.vocab_size = 300;
+  options.character_coverage = 1.0;
+  EXPECT_THAT(message_of(
+                  [&] {
+                    train_on({many, many}, options);
+                  },
+                  ExitCode::kUsage),
+              testing::AllOf(HasSubstr("300 vs "),
+                             HasSubstr("give a larger vocabulary or a lower"),
+                             testing::Not(HasSubstr("smaller vocabulary"))));
   options.vocab_size = 300;
   options.character_coverage = 0.0;
   EXPECT_THAT(message_of([&] { train_on(texts, options); }, ExitCode::kUsage),

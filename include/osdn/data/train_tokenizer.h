@@ -16,7 +16,9 @@ struct TrainTokenizerOptions {
   TextOptions text;
   tokenizer::TrainOptions train;
   bool overwrite = false;
-  bool progress = true;  ///< a progress line on stdout while text is read
+  /// On stdout: a progress line while text is read, one before and one after
+  /// the learning.
+  bool progress = true;
 };
 
 /// Learns from all documents and writes the model, which appears complete or

@@ -30,12 +30,22 @@ struct TrainOptions {
   SampleOptions sample;
 };
 
+/// What a tokenizer is about to be learnt from.
+struct SampleSize {
+  std::int64_t seen = 0;   ///< sentences of the texts
+  std::int64_t kept = 0;   ///< of these, in the sample
+  std::int64_t bytes = 0;  ///< of the sample
+};
+
 /// Learns from the texts that `next_text` hands out until it returns false, and
 /// returns the content of the .model file. The same texts and options give the
 /// same bytes, on any number of cores. Only the sample of sentences is kept in
-/// memory. Throws Error (kUsage) for options that cannot be met by the text,
-/// among them a vocabulary larger than the text can fill.
+/// memory. `on_sample` is called between the two long parts of the work, when
+/// all texts are read and learning begins. Throws Error (kUsage) for options
+/// that cannot be met by the text, among them a vocabulary larger than the text
+/// can fill.
 std::string train(const TrainOptions& options,
-                  const std::function<bool(std::string&)>& next_text);
+                  const std::function<bool(std::string&)>& next_text,
+                  const std::function<void(const SampleSize&)>& on_sample = {});
 
 }  // namespace osdn::tokenizer
