@@ -2,12 +2,16 @@
 // Parsing a command line the same way in every program.
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
+#include <functional>
 #include <iostream>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/nearest.h"
 
@@ -26,6 +30,29 @@ inline std::vector<std::string> long_options(const CLI::App& app) {
     names.insert(names.end(), more.begin(), more.end());
   }
   return names;
+}
+
+/// For options that take the path of a file or folder: what CLI11 is to say.
+inline std::string check_path(const std::string& text) {
+  if (text.find_first_not_of(" \t\r\n") != std::string::npos) {
+    return "";
+  }
+  return concat("\"", text,
+                "\" is blank; expected the path of a file or folder");
+}
+
+/// For options that take an integer from `least` on. (CLI11's own checks name
+/// the limits of a double, and its unsigned numbers wrap around at -1.)
+inline std::function<std::string(const std::string&)> integer_from(
+    std::uint64_t least) {
+  return [least](const std::string& text) -> std::string {
+    std::uint64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, fault] = std::from_chars(text.data(), end, value);
+    return fault == std::errc() && rest == end && value >= least
+               ? ""
+               : concat("\"", text, "\" is not an integer from ", least, " on");
+  };
 }
 
 /// Parses. Where the program has nothing left to do (--help, --version, a

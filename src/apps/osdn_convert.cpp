@@ -237,10 +237,15 @@ ExitCode run(int argc, char** argv) {
   CLI::App* reading = app.add_subcommand(
       "from-hf", "make an osdn checkpoint of a public model");
   reading->add_option("from", in.from, "folder with config.json and weights")
-      ->required();
-  reading->add_option("to", in.to, "folder to make")->required();
-  reading->add_option("--tokenizer", in.tokenizer,
-                      "SentencePiece model that the configuration names");
+      ->required()
+      ->check(osdn::apps::check_path);
+  reading->add_option("to", in.to, "folder to make")
+      ->required()
+      ->check(osdn::apps::check_path);
+  reading
+      ->add_option("--tokenizer", in.tokenizer,
+                   "SentencePiece model that the configuration names")
+      ->check(osdn::apps::check_path);
 
   osdn::interchange::ToHfOptions out;
   std::string dtype = "fp32";
@@ -248,8 +253,11 @@ ExitCode run(int argc, char** argv) {
   CLI::App* write = app.add_subcommand(
       "to-hf", "make a folder for the public classes of a checkpoint");
   write->add_option("from", out.from, "run folder or checkpoint folder")
-      ->required();
-  write->add_option("to", out.to, "folder to make")->required();
+      ->required()
+      ->check(osdn::apps::check_path);
+  write->add_option("to", out.to, "folder to make")
+      ->required()
+      ->check(osdn::apps::check_path);
   write->add_option("--dtype", dtype, "of the weights: fp32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->capture_default_str();
@@ -266,7 +274,9 @@ ExitCode run(int argc, char** argv) {
   CLI::App* compared = app.add_subcommand(
       "check",
       "compute the logits of FOLDER/expected.safetensors and compare them");
-  compared->add_option("folder", checked.folder, "public model")->required();
+  compared->add_option("folder", checked.folder, "public model")
+      ->required()
+      ->check(osdn::apps::check_path);
   compared->add_option("--dtype", checked.dtype, "computation: fp32 or fp64")
       ->check(CLI::IsMember({"fp32", "fp64"}))
       ->capture_default_str();

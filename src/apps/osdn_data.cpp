@@ -17,9 +17,6 @@ namespace {
 using osdn::ExitCode;
 using Paths = std::vector<std::filesystem::path>;
 
-// CLI11 takes -1 for an unsigned number and wraps it around: each of these has
-// a check of its sign.
-
 // Options of every subcommand that reads text.
 void add_text_options(CLI::App& command, Paths& inputs,
                       osdn::data::TextOptions& text) {
@@ -27,7 +24,8 @@ void add_text_options(CLI::App& command, Paths& inputs,
       .add_option("inputs", inputs,
                   ".txt, .jsonl, .txt.zst or .jsonl.zst files, or folders of "
                   "such")
-      ->required();
+      ->required()
+      ->check(osdn::apps::check_path);
   command.add_option("--field", text.field, ".jsonl: the key of the text")
       ->capture_default_str();
   command
@@ -42,7 +40,7 @@ void add_text_options(CLI::App& command, Paths& inputs,
   command
       .add_option("--max-document-bytes", text.max_document_bytes,
                   "a longer document is an error")
-      ->check(CLI::PositiveNumber)
+      ->check(osdn::apps::integer_from(1))
       ->capture_default_str();
 }
 
@@ -64,11 +62,13 @@ void add_tokenize(CLI::App& app, osdn::data::TokenizeOptions& options) {
   add_text_options(command, options.inputs, options.text);
   command
       .add_option("--tokenizer", options.tokenizer, "SentencePiece model file")
-      ->required();
+      ->required()
+      ->check(osdn::apps::check_path);
   command
       .add_option("--output", options.output,
                   "folder of the shards; appears when all is done")
-      ->required();
+      ->required()
+      ->check(osdn::apps::check_path);
   add_id_option(command, "--bos", options.bos,
                 "BOS before each document: on, off, auto (when defined)");
   add_id_option(command, "--eos", options.eos,
@@ -77,7 +77,7 @@ void add_tokenize(CLI::App& app, osdn::data::TokenizeOptions& options) {
   command
       .add_option("--shard-tokens", options.shard_tokens,
                   "most tokens of one shard")
-      ->check(CLI::PositiveNumber)
+      ->check(osdn::apps::integer_from(1))
       ->capture_default_str();
   command.add_option("--threads", options.threads, "threads; 0: all cores")
       ->capture_default_str();
@@ -103,7 +103,8 @@ void add_train_tokenizer(CLI::App& app,
       "train-tokenizer", "Learn a SentencePiece model from text files");
   add_text_options(command, options.inputs, options.text);
   command.add_option("--output", options.output, "the .model file to write")
-      ->required();
+      ->required()
+      ->check(osdn::apps::check_path);
   command
       .add_option_function<std::string>(
           "--algorithm",
@@ -141,7 +142,7 @@ void add_train_tokenizer(CLI::App& app,
                   "longer lines are cut")
       ->capture_default_str();
   command.add_option("--seed", train.sample.seed, "of the sample")
-      ->check(CLI::NonNegativeNumber)
+      ->check(osdn::apps::integer_from(0))
       ->capture_default_str();
   command.add_flag("--overwrite", options.overwrite, "replace the output");
   command.callback([&options] {
@@ -160,10 +161,13 @@ struct LookOptions {
 
 void add_look_options(CLI::App& command, LookOptions& options) {
   command.add_option("inputs", options.inputs, "shards, or folders of shards")
-      ->required();
-  command.add_option("--tokenizer", options.tokenizer,
-                     "the SentencePiece model that the shards must have been "
-                     "made with");
+      ->required()
+      ->check(osdn::apps::check_path);
+  command
+      .add_option("--tokenizer", options.tokenizer,
+                  "the SentencePiece model that the shards must have been "
+                  "made with")
+      ->check(osdn::apps::check_path);
 }
 
 osdn::data::ExpectedData expected(
@@ -191,12 +195,12 @@ void add_inspect(CLI::App& app, LookOptions& options) {
   command
       .add_option("--documents", options.documents,
                   "documents to decode, given a tokenizer")
-      ->check(CLI::NonNegativeNumber)
+      ->check(osdn::apps::integer_from(0))
       ->capture_default_str();
   command
       .add_option("--document-tokens", options.document_tokens,
                   "tokens of each to decode")
-      ->check(CLI::NonNegativeNumber)
+      ->check(osdn::apps::integer_from(0))
       ->capture_default_str();
   command.callback([&options] {
     const auto tokenizer = load_tokenizer(options);

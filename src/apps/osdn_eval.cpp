@@ -37,12 +37,15 @@ void add_options(CLI::App& app, Arguments& args) {
   app.add_option("--task", eval.tasks,
                  "tasks, separated by commas; list shows them")
       ->delimiter(',');
-  app.add_option("--model", eval.model, "run folder or checkpoint folder");
+  app.add_option("--model", eval.model, "run folder or checkpoint folder")
+      ->check(osdn::apps::check_path);
   app.add_option("--data", eval.data.inputs,
                  "what the tasks read: .txt or .jsonl files, also .zst, or "
-                 "folders of such");
+                 "folders of such")
+      ->check(osdn::apps::check_path);
   app.add_option("--tokenizer", eval.tokenizer,
-                 "SentencePiece model; else the one that the run names");
+                 "SentencePiece model; else the one that the run names")
+      ->check(osdn::apps::check_path);
   app.add_option("--split", eval.data.split,
                  ".txt: what a document is: file, lines, blank-lines or "
                  "marker:STRING")
@@ -70,11 +73,14 @@ void add_options(CLI::App& app, Arguments& args) {
   app.add_option("--threads", eval.threads, "threads; 0: all cores")
       ->capture_default_str();
   app.add_option("--limit", eval.data.limit, "first N documents only");
-  app.add_option("--out", args.out, "results as JSON");
-  app.add_option("--samples", args.samples, "one JSON line a scored document");
+  app.add_option("--out", args.out, "results as JSON")
+      ->check(osdn::apps::check_path);
+  app.add_option("--samples", args.samples, "one JSON line a scored document")
+      ->check(osdn::apps::check_path);
   app.add_option("--compare", args.compare,
                  "two result files: print them side by side")
-      ->expected(2);
+      ->expected(2)
+      ->check(osdn::apps::check_path);
   app.add_flag("--force", args.force,
                "compare rows of different protocol or data");
 }
@@ -110,21 +116,6 @@ std::string command_line(int argc, char** argv) {
   return line;
 }
 
-/// Before hours of work, not after.
-void check_writable(const char* option,
-                    const std::optional<std::filesystem::path>& file) {
-  if (!file) return;
-  const std::filesystem::path folder =
-      file->has_parent_path() ? file->parent_path() : ".";
-  if (!std::filesystem::is_directory(folder) ||
-      std::filesystem::is_directory(*file)) {
-    throw osdn::Error(
-        osdn::concat(option, " is ", file->string(),
-                     ", which is no file in a folder that exists"),
-        ExitCode::kUsage);
-  }
-}
-
 /// Nothing that the user gave may be written over.
 void check_distinct(const Arguments& args) {
   const auto same = [](const std::filesystem::path& a,
@@ -157,9 +148,10 @@ ExitCode evaluate(const Arguments& args, const std::string& command) {
     throw osdn::Error("--model is missing: a run folder or checkpoint folder",
                       ExitCode::kUsage);
   }
-  check_writable("--out", args.out);
-  check_writable("--samples", args.samples);
   check_distinct(args);
+  for (const auto& file : {args.out, args.samples}) {
+    if (file) osdn::check_creatable(*file);
+  }
   const osdn::eval::Evaluation evaluation = osdn::eval::evaluate(args.eval);
   if (!evaluation.results.empty()) {
     std::cout << osdn::eval::results_table(evaluation.results) << std::flush;

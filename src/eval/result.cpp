@@ -144,7 +144,7 @@ std::string results_table(std::span<const Result> results) {
       out += line;
     }
   }
-  out += "accuracies are fractions of 1\n\n";
+  out += "\n";
 
   using report::Align;
   std::vector<report::Column> columns = {{"task", Align::kLeft},
@@ -177,7 +177,7 @@ std::string results_table(std::span<const Result> results) {
   }
   out += table.text();
   if (limited) {
-    out += "\n* --limit: only the first requests of the task\n";
+    out += "\n* --limit: only the first documents of the task\n";
   }
   return out;
 }

@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Outcome {
   int code = -1;
@@ -73,7 +74,16 @@ class OsdnData : public ::testing::Test {
 
 TEST_F(OsdnData, from_text_to_shards) {
   expect("train-tokenizer t.txt --vocab-size 290 --output t.model",
-         ExitCode::kOk, HasSubstr("t.model: 290 pieces, sha256 "));
+         ExitCode::kOk,
+         AllOf(HasSubstr("\nlearning 290 pieces from 400 sentences, "),
+               HasSubstr("\nlearned in 0:0"),
+               HasSubstr("t.model: 290 pieces, sha256 ")));
+  expect(
+      "train-tokenizer t.txt --vocab-size 290 --max-sentences 300 --output "
+      "less.model",
+      ExitCode::kOk,
+      AllOf(HasSubstr("from 300 sentences, "),
+            HasSubstr("(a sample of 400 sentences)")));
   expect("tokenize t.txt --split lines --tokenizer t.model --output shards",
          ExitCode::kOk,
          AllOf(HasSubstr("400 documents"), HasSubstr("tokens/s")));
@@ -112,8 +122,12 @@ TEST_F(OsdnData, G2_wrong_values_are_refused_before_any_work) {
          HasSubstr("blank-lines"));
   expect(base + "--bos yes", ExitCode::kUsage, HasSubstr("auto, on or off"));
   expect(base + "--threads two", ExitCode::kUsage, HasSubstr("--threads"));
-  expect(base + "--shard-tokens -1", ExitCode::kUsage,
-         HasSubstr("--shard-tokens"));
+  for (const char* bad :
+       {"-1", "0", "1.5", "x", "''", "99999999999999999999"}) {
+    expect(base + "--shard-tokens " + bad, ExitCode::kUsage,
+           AllOf(HasSubstr("--shard-tokens: \""),
+                 HasSubstr("\" is not an integer from 1 on")));
+  }
   expect(base + "--max-document-bytes 0", ExitCode::kUsage,
          HasSubstr("--max-document-bytes"));
   expect("inspect shards --documents -1", ExitCode::kUsage,
@@ -125,6 +139,19 @@ TEST_F(OsdnData, G2_wrong_values_are_refused_before_any_work) {
   expect("tokenize t.txt --output s", ExitCode::kUsage,
          HasSubstr("--tokenizer is required"));
   expect("", ExitCode::kUsage, HasSubstr("subcommand"));
+  EXPECT_FALSE(fs::exists(dir_ / "s"));
+}
+
+TEST_F(OsdnData, G2_blank_paths_are_refused) {
+  for (const char* command :
+       {"tokenize ' ' --tokenizer t.model --output s",
+        "tokenize t.txt --tokenizer '' --output s",
+        "tokenize t.txt --tokenizer t.model --output ' '",
+        "train-tokenizer '' --output m", "train-tokenizer t.txt --output ''",
+        "inspect ''", "inspect s --tokenizer ''", "verify ' '",
+        "verify s --tokenizer ' '"}) {
+    expect(command, ExitCode::kUsage, HasSubstr("\" is blank; expected the"));
+  }
   EXPECT_FALSE(fs::exists(dir_ / "s"));
 }
 
@@ -140,6 +167,13 @@ TEST_F(OsdnData, missing_files_are_named) {
          HasSubstr("t.txt: offset 0: is not a token shard"));
   expect("tokenize gone.txt --tokenizer gone.model --output s",
          ExitCode::kBadInput, HasSubstr("gone.model"));
+  // Found before the learning, of which there is no line.
+  expect("train-tokenizer t.txt --output nowhere/m", ExitCode::kUsage,
+         AllOf(HasSubstr("nowhere/m: no file can be made there"),
+               Not(HasSubstr("read "))));
+  fs::create_symlink("loop.txt", dir_ / "loop.txt");
+  expect("train-tokenizer loop.txt --output m", ExitCode::kBadInput,
+         HasSubstr("loop.txt: cannot be opened"));
 }
 
 TEST_F(OsdnData, O3_a_pipe_gets_plain_lines) {

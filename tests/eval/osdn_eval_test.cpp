@@ -147,10 +147,15 @@ TEST_F(OsdnEval, wrong_command_lines) {
     EXPECT_THAT(run(concat("--task ppl --model osdn ", kUsual, option,
                            " nowhere/x.json"),
                     ExitCode::kUsage),
-                AllOf(HasSubstr(option), HasSubstr("nowhere/x.json"),
+                AllOf(HasSubstr("nowhere/x.json: no file can be made there"),
                       Not(HasSubstr("word_perplexity"))));
   }
   run("--compare a.json", ExitCode::kUsage);
+  for (const char* option : {"--model ''", "--data ' '", "--tokenizer ''",
+                             "--out ' '", "--samples ''", "--compare a ''"}) {
+    EXPECT_THAT(run(concat("--task ppl ", option), ExitCode::kUsage),
+                HasSubstr("\" is blank; expected the path"));
+  }
 }
 
 TEST_F(OsdnEval, an_output_is_never_an_input) {
@@ -168,7 +173,7 @@ TEST_F(OsdnEval, an_output_is_never_an_input) {
 TEST_F(OsdnEval, wrong_inputs) {
   EXPECT_THAT(
       run(concat("--task ppl --model nowhere ", kUsual), ExitCode::kBadInput),
-      HasSubstr("nowhere does not exist"));
+      HasSubstr("nowhere does not exist or cannot be entered"));
   EXPECT_THAT(run("--task ppl --model osdn --tokenizer large.model --data 'my "
                   "text.txt'",
                   ExitCode::kBadInput),

@@ -164,7 +164,6 @@ TEST(Result, table_of_one_model) {
   accuracy.truncated = 0;
   EXPECT_EQ(results_table(std::vector<Result>{perplexity(), accuracy}),
             "model 340m, tokenizer t.model, dtype fp32, max_len 2048\n"
-            "accuracies are fractions of 1\n"
             "\n"
             "task  protocol  metric             value   stderr     n  "
             "truncated\n"
@@ -195,7 +194,7 @@ TEST(Result, a_limited_run_is_marked) {
       results_table(std::vector<Result>{perplexity(), limited});
   EXPECT_THAT(table, HasSubstr("\nppl    window"));
   EXPECT_THAT(table, HasSubstr("\nppl *  window"));
-  EXPECT_THAT(table, HasSubstr("* --limit"));
+  EXPECT_THAT(table, HasSubstr("\n\n* --limit: only the first documents"));
   EXPECT_THAT(results_table(std::vector<Result>{perplexity()}),
               Not(HasSubstr("*")));
 }

@@ -188,6 +188,15 @@ TEST_F(OsdnConvert, mistakes_are_usage_errors_that_say_what_is_right) {
   EXPECT_EQ(size.code, usage);
   EXPECT_THAT(size.text, HasSubstr("--shard-size is \"5XB\""));
   EXPECT_FALSE(fs::exists(to));
+  const std::vector<std::vector<std::string>> blank = {
+      {"to-hf", "", to},   {"to-hf", from, " "},
+      {"from-hf", "", to}, {"from-hf", from, ""},
+      {"check", " "},      {"from-hf", from, to, "--tokenizer", ""}};
+  for (const std::vector<std::string>& arguments : blank) {
+    const Output out = run(arguments);
+    EXPECT_EQ(out.code, usage);
+    EXPECT_THAT(out.text, HasSubstr("\" is blank; expected the path"));
+  }
   const Output missing = run({"check", (dir_ / "nowhere").string()});
   EXPECT_EQ(missing.code, static_cast<int>(ExitCode::kBadInput));
   EXPECT_THAT(missing.text, HasSubstr("nowhere/config.json"));

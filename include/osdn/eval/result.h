@@ -17,7 +17,7 @@ namespace osdn::eval {
 struct Result {
   std::string task{};
   std::string metric{};
-  double value = 0;                 ///< accuracies as a fraction
+  double value = 0;
   std::optional<double> stderr_{};  ///< standard error; absent if undefined
   std::int64_t n = 0;               ///< documents or requests
   std::string protocol{};           ///< empty if there is one only
