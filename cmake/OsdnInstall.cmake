@@ -9,6 +9,9 @@ install(DIRECTORY configs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/osdn/configs"
   FILES_MATCHING PATTERN "*.json")
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
+# osdn: all that is installed, and nothing else. Tests take longer to build.
+add_custom_target(osdn)
+
 get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
 foreach(target IN LISTS targets)
   get_target_property(type ${target} TYPE)
@@ -19,6 +22,9 @@ foreach(target IN LISTS targets)
       "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
     install(TARGETS ${target} EXPORT osdnTargets
       ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+    add_dependencies(osdn ${target})
+  elseif(type STREQUAL "EXECUTABLE" AND target MATCHES "^osdn-")
+    add_dependencies(osdn ${target})
   endif()
 endforeach()
 install(EXPORT osdnTargets NAMESPACE osdn:: DESTINATION "${package_folder}")

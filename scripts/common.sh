@@ -13,6 +13,32 @@ die() {
 # Prints the comment block at the head of the calling script as its help.
 print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
 
+# watched WHAT FOLDER LOG COMMAND...: runs a command that is long and silent, its
+# output appended to LOG, with signs of life: the time, and how much lies in
+# FOLDER ("" for none). They are redrawn on a terminal, elsewhere one line every
+# half minute (OSDN_WATCH_SECONDS).
+watched() {
+  local what=$1 folder=$2 log=$3 watcher status=0
+  shift 3
+  (
+    SECONDS=0 tick=${OSDN_WATCH_SECONDS:-30}
+    [[ ! -t 1 ]] || tick=1
+    # It ends by itself when the script is stopped.
+    while sleep 1 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+      ((SECONDS % tick == 0)) || continue
+      line="$script_name: $what: $SECONDS s"
+      [[ ! -e $folder ]] || line+=", $(du -sm "$folder" 2>/dev/null | cut -f 1) MB"
+      if [[ -t 1 ]]; then printf '\r%s\033[K' "$line"; else echo "$line"; fi
+    done
+  ) &
+  watcher=$!
+  "$@" >>"$log" 2>&1 || status=$?
+  kill "$watcher" 2>/dev/null || true
+  wait "$watcher" 2>/dev/null || true
+  [[ ! -t 1 ]] || printf '\r\033[K'
+  return "$status"
+}
+
 # run_as_root COMMAND...: as it is for root, through sudo for others.
 run_as_root() {
   if [[ $(id -u) -eq 0 ]]; then
@@ -40,9 +66,10 @@ ensure_packages() {
   say "installing Debian packages: ${missing[*]}"
   log=$(mktemp)
   # A failing update is not fatal by itself: the lists at hand may do.
-  run_as_root apt-get update >"$log" 2>&1 || true
-  if ! run_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y \
-    --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
+  watched "updating the package lists" "" "$log" run_as_root apt-get update || true
+  if ! watched "installing packages" "" "$log" run_as_root env \
+    DEBIAN_FRONTEND=noninteractive apt-get install -y \
+    --no-install-recommends "${missing[@]}"; then
     die "apt-get could not install ${missing[*]}:" \
       "$(grep -E '^E:|^W: Failed' "$log" | head -n 1)" \
       "(no network, or wrong package sources? whole output: $log)"

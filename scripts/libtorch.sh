@@ -83,9 +83,11 @@ from_archive() {
   if ! archive_is_whole "$cache/$name"; then
     curl -fsI --connect-timeout 5 --max-time 20 -o /dev/null "$url" || return 1
     say "fetching $url"
-    rm -f "$cache/$name" "$cache/$name.sha256"
-    curl -fsS --connect-timeout 5 --retry 3 -o "$cache/$name.partial" "$url" ||
-      die "$url broke off; run again"
+    rm -f "$cache/$name" "$cache/$name.sha256" "$cache/$name.partial"
+    watched "fetching $name" "$cache/$name.partial" "$cache/fetch.log" \
+      curl -fsS --connect-timeout 5 --retry 3 -o "$cache/$name.partial" "$url" ||
+      die "$url broke off: $(tail -n 1 "$cache/fetch.log"); run again"
+    rm -f "$cache/fetch.log"
     unzip -tqq "$cache/$name.partial" >/dev/null ||
       die "$url gave a damaged archive; run again"
     # No hash is published for it: the first sound copy's is kept beside it.
@@ -93,8 +95,8 @@ from_archive() {
     mv "$cache/$name.partial" "$cache/$name"
   fi
   begin_unpacking
-  unzip -q "$cache/$name" 'libtorch/lib/*' 'libtorch/include/*' \
-    'libtorch/share/*' -d "$unpacking" || die "$cache/$name cannot be unpacked (disk full?)"
+  watched "unpacking" "$unpacking" /dev/null unzip -q "$cache/$name" 'libtorch/lib/*' \
+    'libtorch/include/*' 'libtorch/share/*' -d "$unpacking" || die "$cache/$name cannot be unpacked (disk full?)"
   finish_unpacking "archive $kind"
   libtorch=$deps/libtorch/libtorch libtorch_origin="the official archive"
 }
@@ -145,8 +147,8 @@ from_wheel() {
   begin_unpacking
   for fetched in "${files[@]}"; do
     say "unpacking $(basename "$fetched")"
-    unzip -q "$fetched" 'torch/lib/*' 'torch/include/*' 'torch/share/*' \
-      'nvidia/*/lib/*' -d "$unpacking" 2>/dev/null || [[ $? -eq 11 ]] ||
+    watched "unpacking" "$unpacking" /dev/null unzip -q "$fetched" 'torch/lib/*' \
+      'torch/include/*' 'torch/share/*' 'nvidia/*/lib/*' -d "$unpacking" || [[ $? -eq 11 ]] ||
       die "$fetched cannot be unpacked (disk full?)"
   done
   finish_unpacking "${rows[@]}"
@@ -176,12 +178,14 @@ fetch_wheel() {
   rm -rf "$folder"
   mkdir -p "$folder"
   printf '%s --hash=sha256:%s\n' "$package" "$sha256" >"$folder/requirements.txt"
-  if ! python3 -m pip download --quiet --no-cache-dir --require-hashes \
-    "${pip_target[@]}" --dest "$folder" -r "$folder/requirements.txt" \
-    >"$folder/log" 2>&1; then
+  # Its temporary files belong here too: seen growing, and removed with the rest.
+  if ! watched "fetching $package" "$folder" "$folder/log" \
+    env TMPDIR="$folder" python3 -m pip download --quiet --no-cache-dir \
+    --require-hashes "${pip_target[@]}" --dest "$folder" \
+    -r "$folder/requirements.txt"; then
     die "pip could not fetch $package: $(pip_cause "$folder/log") (whole output: $folder/log)"
   fi
-  file=$(find "$folder" -name '*.whl')
+  file=$(find "$folder" -maxdepth 1 -name '*.whl')
   [[ $(sha256_of "$file") == "$sha256" ]] ||
     die "$(basename "$file") has another SHA-256 than scripts/libtorch.lock names"
   fetched=$cache/$(basename "$file")

@@ -32,7 +32,7 @@ done
 
 if [[ -z $bin ]]; then
   "$root/scripts/setup.sh"
-  build_preset release "$(parallel_jobs)" osdn-data osdn-train osdn-eval
+  build_preset release "$(parallel_jobs)" osdn
   bin=$root/build/release/bin
 fi
 command -v bible >/dev/null || ensure_packages bible-kjv

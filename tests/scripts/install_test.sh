@@ -10,6 +10,12 @@ prefix=$work/prefix
 unset OSDN_CONFIG_PATH LD_LIBRARY_PATH
 expect_ok cmake --install "$build" --prefix "$prefix"
 
+echo "- the target osdn, which the quickstart builds, makes all that is installed"
+needed=$(cmake --build "$build" --target help >/dev/null && ninja -C "$build" -t inputs osdn)
+while read -r file; do
+  grep -qE "(^|/)${file##*/}\$" <<<"$needed" || fail "target osdn does not build ${file##*/}"
+done < <(find "$prefix" -name '*.a' -o -path '*/bin/*')
+
 cd "$work"
 for source in "$source_dir"/src/apps/osdn_*.cpp; do
   program=$(basename "$source" .cpp | tr _ -)

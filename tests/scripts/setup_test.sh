@@ -49,6 +49,20 @@ expect_output "fetching torch==2.11.0"
 cmp -s "$work/tree/lib/libtorch_cpu.so" "$unpacked/lib/libtorch_cpu.so" || fail "not unpacked"
 [[ ! -e $unpacked/__init__.py ]] || fail "the Python was unpacked"
 
+echo "- a long fetch shows that it lives, in plain lines where there is no terminal"
+mkdir "$work/slow"
+cat >"$work/slow.sh" <<'EOF'
+source "$1/scripts/common.sh"
+watched "fetching it" "$2" "$2/log" \
+  bash -c "echo word; sleep 2.5; echo last >&2; exit 3" || echo "status $?"
+EOF
+expect_ok env OSDN_WATCH_SECONDS=1 bash "$work/slow.sh" "$source_dir" "$work/slow"
+expect_output "slow: fetching it: 2 s, 1 MB"
+expect_output "status 3"
+expect_no_output "word"
+[[ $(cat "$work/slow/log") == $'word\nlast' ]] || fail "the log is not what it wrote"
+if grep -q $'[\r\033]' "$work/output"; then fail "control codes outside a terminal"; fi
+
 echo "- a second run does nothing"
 expect_ok "${setup[@]}" --libtorch wheel
 expect_no_output "fetching"
