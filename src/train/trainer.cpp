@@ -170,7 +170,9 @@ void Trainer::take_step(const data::StepBatch& batch, bool last,
   }
   const bool wanted = parts_.stop.take_save();
   if (agenda_.save_due(step, last) || (wanted && agenda_.unsaved(step))) {
-    save();
+    if (!save() && state_is_bad_) {
+      throw_unsaved();  // what is not finite stays so: nothing is left to gain
+    }
   }
 }
 
@@ -286,12 +288,22 @@ bool Trainer::save() {
 }
 
 void Trainer::save_or_throw() {
-  if (save()) {
-    return;
+  if (!save()) {
+    throw_unsaved();
   }
-  throw Error(concat("the state of step ", parts_.state.step,
-                     " could not be saved: ", save_problem_),
-              state_is_bad_ ? ExitCode::kNonFinite : ExitCode::kFailure);
+}
+
+void Trainer::throw_unsaved() const {
+  const std::string what = concat("the state of step ", parts_.state.step,
+                                  " could not be saved: ", save_problem_);
+  if (!state_is_bad_) {
+    throw Error(what, ExitCode::kFailure);
+  }
+  throw Error(concat(what,
+                     ". It stays so, and training ends; --resume auto goes on "
+                     "from the newest checkpoint, a lower optimizer.lr or an "
+                     "optimizer.max_grad_norm may avoid it"),
+              ExitCode::kNonFinite);
 }
 
 }  // namespace osdn::train

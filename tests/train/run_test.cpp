@@ -202,8 +202,11 @@ TEST(Run, C7_weights_that_went_bad_are_never_saved) {
   RunRequest broken = tiny.request("run", {"training.max_skips=5"});
   broken.resume = ResumeMode::kAuto;
   broken.config.optimizer.lr = 1e39;  // more than a float holds
-  error_of([&] { run(broken); }, ExitCode::kNonFinite);
+  broken.config.training.steps = 1000;
+  EXPECT_THAT(error_of([&] { run(broken); }, ExitCode::kNonFinite),
+              HasSubstr("the state of step 8 could not be saved"));
   EXPECT_THAT(messages.text(), HasSubstr("error step 8 is not saved"));
+  EXPECT_THAT(tiny.log(), SizeIs(8));  // it does not go on with what is lost
   EXPECT_THAT(tiny.saved_steps(), ElementsAre(4));
   RunRequest again = tiny.request("run");
   again.resume = ResumeMode::kAuto;

@@ -43,8 +43,8 @@ class Trainer {
 
   /// Trains until training.steps, the data's end, or a request to stop; then
   /// the state is on disk. Throws Error: kNonFinite when the step policy says
-  /// stop or the state itself is not finite, kFailure when the last checkpoint
-  /// could not be written.
+  /// stop or the state itself is found not finite when it is to be saved,
+  /// kFailure when the last checkpoint could not be written.
   void run();
 
  private:
@@ -63,6 +63,7 @@ class Trainer {
   void append(const report::StepRecord& record);
   bool save();
   void save_or_throw();
+  [[noreturn]] void throw_unsaved() const;
   double seconds_left() const;
 
   TrainerParts parts_;
