@@ -1,10 +1,13 @@
 // osdn-train: trains a language model from token shards.
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "command_line.h"
 #include "osdn/arch/dry_run.h"
 #include "osdn/config/reader.h"
 #include "osdn/core/log.h"
@@ -24,24 +27,27 @@ ExitCode train(int argc, char** argv) {
   osdn::config::LoadRequest load;
   std::string run_dir;
   std::string resume = "never";
-  std::string stop_after;
+  std::optional<std::string> stop_after;
   bool overwrite = false;
   bool dry_run = false;
   bool print_config = false;
   app.add_option("--config", load.config,
                  "configuration: a path, or a name in $OSDN_CONFIG_PATH or "
                  "among the configurations that come with osdn")
-      ->required();
+      ->required()
+      ->check(osdn::apps::check_path);
   app.add_option("--set", load.overrides,
                  "KEY=VALUE, for example training.steps=100; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--run-dir", run_dir,
                  "folder of everything that the run writes; else run_dir of "
-                 "the configuration");
+                 "the configuration")
+      ->check(osdn::apps::check_path);
   CLI::Option* resume_option =
       app.add_option("--resume", resume,
                      "auto: go on from the newest sound checkpoint; never; or "
                      "the folder of a checkpoint or of another run")
+          ->check(osdn::apps::check_path)
           ->capture_default_str();
   app.add_flag("--overwrite", overwrite,
                "move an older run in the folder aside and start anew");
@@ -57,10 +63,8 @@ ExitCode train(int argc, char** argv) {
                "nothing");
   app.add_flag("--print-config", print_config,
                "print the resolved configuration; touch nothing");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+  if (const auto code = osdn::apps::parse(app, argc, argv)) {
+    return *code;
   }
 
   request.config = osdn::config::load(load);
@@ -81,10 +85,13 @@ ExitCode train(int argc, char** argv) {
     osdn::train::set_resume(request, resume);
   }
   request.overwrite = overwrite;
-  if (!stop_after.empty()) {
-    request.stop_after_s = osdn::train::parse_duration(stop_after);
+  if (stop_after) {
+    request.stop_after_s = osdn::train::parse_duration(*stop_after);
   }
   request.command_line.assign(argv, argv + argc);
+  osdn::train::hold_stop_signals();
+  // Who reads the progress may go away; training goes on.
+  std::signal(SIGPIPE, SIG_IGN);
   osdn::restart_with_short_spin(argv);
   osdn::train::run(request);
   return ExitCode::kOk;

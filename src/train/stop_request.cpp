@@ -36,14 +36,27 @@ extern "C" void on_signal(int number) {
   stop_signal.compare_exchange_strong(none, number);
 }
 
-constexpr std::array<int, 3> kSignals = {SIGTERM, SIGINT, SIGUSR1};
-std::array<struct sigaction, 3> previous{};
+constexpr std::array<int, 4> kSignals = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+std::array<struct sigaction, 4> previous{};
 
 std::string_view signal_name(int number) {
-  return number == SIGINT ? "SIGINT" : "SIGTERM";
+  return number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM";
+}
+
+void change_mask(int how) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : kSignals) {
+    sigaddset(&set, number);
+  }
+  ::pthread_sigmask(how, &set, nullptr);
 }
 
 }  // namespace
+
+void hold_stop_signals() {
+  change_mask(SIG_BLOCK);
+}
 
 StopRequest::StopRequest(std::optional<double> stop_after_s)
     : stop_after_s_(stop_after_s), start_(std::chrono::steady_clock::now()) {
@@ -56,7 +69,11 @@ StopRequest::StopRequest(std::optional<double> stop_after_s)
   action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], &action, &previous[i]);
+    if (kSignals[i] == SIGHUP && previous[i].sa_handler == SIG_IGN) {
+      ::sigaction(SIGHUP, &previous[i], nullptr);  // nohup
+    }
   }
+  change_mask(SIG_UNBLOCK);
 }
 
 StopRequest::~StopRequest() {

@@ -83,6 +83,11 @@ TEST(OsdnTrain, G1_usage_errors_have_a_code_and_start_nothing) {
   const std::vector<std::vector<std::string>> wrong = {
       {"--set", "optimizer.learing_rate=1"},
       {"--stop-after", "soon"},
+      {"--stop-after", ""},
+      {"--run-dir", ""},
+      {"--run-dir", " "},
+      {"--resume", ""},
+      {"--config", " "},
       {"--no-such-option"},
       {"--overwrite", "--resume", "auto"},
       {"--set", "training.device=cuda"}};
@@ -117,7 +122,10 @@ struct EndlessRun : TinyRun {
 };
 
 TEST(OsdnTrain, P5_SIGTERM_finishes_the_step_saves_and_exits_0) {
-  for (const int number : {SIGTERM, SIGINT}) {
+  std::signal(SIGHUP, SIG_DFL);  // the tests may run under nohup
+  const std::vector<std::pair<int, std::string>> signals = {
+      {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGHUP, "SIGHUP"}};
+  for (const auto& [number, name] : signals) {
     const EndlessRun tiny;
     Program program(train_command(tiny, "run"));
     ASSERT_TRUE(wait_for(program, [&] {
@@ -125,11 +133,54 @@ TEST(OsdnTrain, P5_SIGTERM_finishes_the_step_saves_and_exits_0) {
     })) << program.err();
     program.signal(number);
     EXPECT_EQ(program.wait(), 0) << program.err();
-    EXPECT_THAT(program.err(),
-                HasSubstr(number == SIGTERM ? "stopped by SIGTERM after step"
-                                            : "stopped by SIGINT after step"));
+    EXPECT_THAT(program.err(), HasSubstr("stopped by " + name + " after step"));
     ASSERT_EQ(tiny.saved_steps().size(), 1U);
     EXPECT_EQ(tiny.saved_steps().back(), tiny.log().back().step);
+  }
+}
+
+TEST(OsdnTrain, a_reader_of_its_output_that_goes_away_does_not_stop_it) {
+  const TinyRun tiny;
+  std::string line;
+  for (const std::string& part : train_command(tiny, "run")) {
+    line += part + " ";
+  }
+  Program program(
+      {"/bin/sh", "-c", line + "--set logging.every=1 | head -n 1"});
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(program.err(), HasSubstr("finished step 12 of 12"));
+  EXPECT_EQ(tiny.saved_steps().back(), 12);
+}
+
+// The mask of signals that are held back, from /proc; 0 once it has ended.
+std::uint64_t held_signals(const Program& program) {
+  std::ifstream in("/proc/" + std::to_string(program.process()) + "/status");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("SigBlk:")) {
+      return std::stoull(line.substr(7), nullptr, 16);
+    }
+  }
+  return 0;
+}
+
+TEST(OsdnTrain, P5_a_signal_before_the_first_step_is_heeded) {
+  for (const int number : {SIGTERM, SIGUSR1}) {
+    EndlessRun tiny;
+    tiny.json["training"]["steps"] = 3;
+    std::vector<std::string> arguments = {
+        "/usr/bin/env", "-u", "GOMP_SPINCOUNT", "-u", "OMP_WAIT_POLICY"};
+    for (const std::string& argument : train_command(tiny, "run")) {
+      arguments.push_back(argument);
+    }
+    // It starts itself again and loads LibTorch anew: a long time to be hit in.
+    Program program(arguments);
+    ASSERT_TRUE(wait_for(program, [&] { return held_signals(program) != 0; }));
+    program.signal(number);
+    EXPECT_EQ(program.wait(), 0) << program.err();
+    EXPECT_THAT(
+        program.err(),
+        HasSubstr(number == SIGTERM ? "stopped by SIGTERM before the first step"
+                                    : "finished step 3 of 3"));
   }
 }
 

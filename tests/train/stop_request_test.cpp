@@ -25,6 +25,22 @@ TEST(StopRequest, P5_SIGTERM_and_SIGINT_ask_to_stop) {
   }
 }
 
+TEST(StopRequest, P5_SIGHUP_asks_to_stop_unless_it_was_ignored) {
+  const auto before = std::signal(SIGHUP, SIG_DFL);
+  {
+    const StopRequest request;
+    ::raise(SIGHUP);
+    EXPECT_EQ(request.stop(), "SIGHUP");
+  }
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    const StopRequest request;
+    ::raise(SIGHUP);
+    EXPECT_FALSE(request.stop());
+  }
+  std::signal(SIGHUP, before);
+}
+
 TEST(StopRequest, P5_SIGUSR1_asks_to_save_and_go_on) {
   StopRequest request;
   EXPECT_FALSE(request.take_save());
@@ -48,6 +64,18 @@ TEST(StopRequest, P5_a_second_SIGINT_ends_the_process_at_once) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
   EXPECT_EQ(WTERMSIG(status), SIGINT);
+}
+
+TEST(StopRequest, P5_signals_from_before_the_handlers_stood_are_not_lost) {
+  hold_stop_signals();
+  ::raise(SIGUSR1);
+  ::raise(SIGTERM);
+  StopRequest request;
+  EXPECT_EQ(request.stop(), "SIGTERM");
+  EXPECT_TRUE(request.take_save());
+  sigset_t blocked;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  EXPECT_EQ(sigismember(&blocked, SIGTERM), 0);
 }
 
 TEST(StopRequest, the_handlers_of_before_come_back) {

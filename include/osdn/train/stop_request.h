@@ -2,6 +2,7 @@
 // Requests from outside to a training loop: signals and a time limit.
 //
 //   SIGTERM, SIGINT   finish the step, save, exit 0
+//   SIGHUP            the same, unless it is ignored (nohup)
 //   SIGUSR1           save after the step, go on
 //   second SIGINT     end at once, as without a handler
 
@@ -11,6 +12,11 @@
 #include <string_view>
 
 namespace osdn::train {
+
+/// Holds these signals back until a StopRequest stands, which then gets those
+/// that came in between; for the time that a program takes to begin, also over
+/// an exec.
+void hold_stop_signals();
 
 /// Installs the handlers; the destructor puts back what was there. One at a
 /// time in a process.
