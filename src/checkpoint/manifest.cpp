@@ -7,6 +7,7 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/hash.h"
+#include "osdn/core/path.h"
 
 namespace osdn::checkpoint {
 

@@ -9,6 +9,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/nearest.h"
+#include "osdn/core/path.h"
 
 namespace osdn::checkpoint {
 

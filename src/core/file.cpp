@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "osdn/core/concat.h"
@@ -228,34 +227,6 @@ void AtomicFile::commit() {
   sync_folder(folder_of(path_));
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
-std::vector<fs::path> files_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (!is_folder(entry->path())) {
-      files.push_back(entry->path());
-    }
-  }
-  if (error) {
-    throw Error(concat(folder.string(),
-                       ": the folder cannot be listed: ", error.message()),
-                ExitCode::kBadInput);
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 std::string read_file(const fs::path& path) {
   File file = File::open_read(path);
   std::string content;
@@ -281,24 +252,6 @@ void write_file_atomic(const fs::path& path, std::string_view content) {
   AtomicFile out(path);
   out.file().write(content);
   out.commit();
-}
-
-void check_creatable(const fs::path& path) {
-  if (is_folder(path)) {
-    throw Error(concat(path.string(),
-                       ": is a folder; expected the name of a "
-                       "file"),
-                ExitCode::kUsage);
-  }
-  fs::path probe = path;
-  probe += concat(".probe-", ::getpid());
-  const int descriptor =
-      ::open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    fail(path, "no file can be made there", ExitCode::kUsage);
-  }
-  ::close(descriptor);
-  ::unlink(probe.c_str());
 }
 
 void rename_synced(const fs::path& from, const fs::path& to) {

@@ -12,6 +12,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/path.h"
 #include "osdn/data/token_dataset.h"
 
 namespace osdn::data {

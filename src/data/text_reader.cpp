@@ -8,6 +8,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/path.h"
 #include "osdn/core/utf8.h"
 
 namespace osdn::data {

@@ -5,6 +5,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/path.h"
 
 namespace osdn::data {
 

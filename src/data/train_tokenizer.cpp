@@ -7,6 +7,7 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/narrow.h"
+#include "osdn/core/path.h"
 #include "osdn/report/format.h"
 #include "osdn/report/live_line.h"
 #include "osdn/report/progress.h"

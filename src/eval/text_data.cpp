@@ -6,6 +6,7 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/hash.h"
+#include "osdn/core/path.h"
 #include "osdn/data/text_reader.h"
 #include "osdn/eval/wikitext.h"
 

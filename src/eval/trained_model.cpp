@@ -10,6 +10,7 @@
 #include "osdn/core/file.h"
 #include "osdn/core/hash.h"
 #include "osdn/core/log.h"
+#include "osdn/core/path.h"
 #include "osdn/eval/result.h"
 #include "osdn/model/weights.h"
 

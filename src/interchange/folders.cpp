@@ -14,6 +14,7 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/hash.h"
+#include "osdn/core/path.h"
 #include "osdn/core/version.h"
 #include "osdn/interchange/weights.h"
 
@@ -32,8 +33,9 @@ class FreshFolder {
   explicit FreshFolder(const fs::path& path)
       : path_(fs::absolute(path).lexically_normal()) {
     if (!path_.has_filename()) path_ = path_.parent_path();
-    std::error_code error;
-    if (is_there(path_) && (!is_folder(path_) || !fs::is_empty(path_, error))) {
+    std::error_code ignored;
+    if (is_there(path_) &&
+        (!is_folder(path_) || !fs::is_empty(path_, ignored))) {
       throw Error(concat(path_.string(),
                          " exists already; give the name of a new folder"),
                   ExitCode::kUsage);

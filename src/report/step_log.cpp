@@ -8,6 +8,7 @@
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/core/path.h"
 
 namespace osdn::report {
 

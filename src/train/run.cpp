@@ -12,6 +12,7 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/log.h"
+#include "osdn/core/path.h"
 #include "osdn/core/version.h"
 #include "osdn/data/inspect.h"
 #include "osdn/data/token_dataset.h"

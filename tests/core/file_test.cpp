@@ -212,42 +212,5 @@ TEST(MappedFile, empty_and_missing) {
       HasSubstr("none: cannot be opened"));
 }
 
-TEST(File, looking_at_a_path_throws_nothing_and_listing_says_what_is_wrong) {
-  const test::TempDir folder;
-  std::filesystem::create_symlink(folder / "loop", folder / "loop");
-  std::filesystem::create_directory(folder / "inner");
-  write_file_atomic(folder / "b", "b");
-  write_file_atomic(folder / "a", "a");
-  EXPECT_TRUE(is_there(folder / "a"));
-  EXPECT_TRUE(is_folder(folder / "inner"));
-  EXPECT_FALSE(is_folder(folder / "a"));
-  const std::filesystem::path long_name = folder / std::string(5000, 'x');
-  for (const std::filesystem::path& path :
-       {folder / "loop", folder / "gone", folder / "a/below", long_name}) {
-    EXPECT_FALSE(is_there(path)) << path;
-    EXPECT_FALSE(is_folder(path)) << path;
-    EXPECT_THAT(message_of([&] { files_in(path); }, ExitCode::kBadInput),
-                HasSubstr(path.string() + ": the folder cannot be listed: "));
-  }
-  EXPECT_THAT(
-      files_in(folder.path()),
-      testing::ElementsAre(folder / "a", folder / "b", folder / "loop"));
-}
-
-TEST(File, where_no_file_can_be_made_is_told_beforehand) {
-  const test::TempDir folder;
-  write_file_atomic(folder / "a", "a");
-  check_creatable(folder / "a");
-  check_creatable(folder / "new");
-  EXPECT_EQ(files_in(folder.path()).size(), 1U);
-  EXPECT_EQ(read_file(folder / "a"), "a");
-  for (const std::filesystem::path& path :
-       {folder / "gone/x", folder / "a/x", folder.path(),
-        std::filesystem::path("/proc/x")}) {
-    EXPECT_THAT(message_of([&] { check_creatable(path); }, ExitCode::kUsage),
-                HasSubstr(path.string() + ": "));
-  }
-}
-
 }  // namespace
 }  // namespace osdn

@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace osdn {
 
@@ -110,26 +109,12 @@ class MappedFile {
   std::uint64_t size_ = 0;
 };
 
-/// What stands at a path; false, too, where that cannot be told (links that go
-/// round in circles, a folder that may not be entered): opening it says why.
-bool is_there(const std::filesystem::path& path);
-bool is_folder(const std::filesystem::path& path);
-
-/// What is in a folder and is no folder itself, by name. Throws Error
-/// (kBadInput) when it cannot be listed.
-std::vector<std::filesystem::path> files_in(
-    const std::filesystem::path& folder);
-
 std::string read_file(const std::filesystem::path& path);
 std::uint64_t size_of_file(const std::filesystem::path& path);
 
 /// AtomicFile in one call.
 void write_file_atomic(const std::filesystem::path& path,
                        std::string_view content);
-
-/// Throws Error (kUsage) when no file can be made under this name: for hours of
-/// work whose result goes there at the end. Leaves nothing behind.
-void check_creatable(const std::filesystem::path& path);
 
 /// Renames and makes it last: the folders of both names are synced.
 void rename_synced(const std::filesystem::path& from,

@@ -1,0 +1,23 @@
+#pragma once
+// A look at what stands at a path, without the file system's exceptions.
+
+#include <filesystem>
+#include <vector>
+
+namespace osdn {
+
+/// What stands at a path; false, too, where that cannot be told (links that go
+/// round in circles, a folder that may not be entered): opening it says why.
+bool is_there(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
+/// What is in a folder and is no folder itself, by name. Throws Error
+/// (kBadInput) when it cannot be listed.
+std::vector<std::filesystem::path> files_in(
+    const std::filesystem::path& folder);
+
+/// Throws Error (kUsage) when no file can be made under this name: for hours of
+/// work whose result goes there at the end. Leaves nothing behind.
+void check_creatable(const std::filesystem::path& path);
+
+}  // namespace osdn

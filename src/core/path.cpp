@@ -1,0 +1,66 @@
+#include "osdn/core/path.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+
+namespace osdn {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!is_folder(entry->path())) {
+      files.push_back(entry->path());
+    }
+  }
+  if (error) {
+    throw Error(concat(folder.string(),
+                       ": the folder cannot be listed: ", error.message()),
+                ExitCode::kBadInput);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void check_creatable(const fs::path& path) {
+  if (is_folder(path)) {
+    throw Error(concat(path.string(),
+                       ": is a folder; expected the name of a "
+                       "file"),
+                ExitCode::kUsage);
+  }
+  fs::path probe = path;
+  probe += concat(".probe-", ::getpid());
+  const int descriptor =
+      ::open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    throw Error(concat(path.string(),
+                       ": no file can be made there: ", std::strerror(errno)),
+                ExitCode::kUsage);
+  }
+  ::close(descriptor);
+  ::unlink(probe.c_str());
+}
+
+}  // namespace osdn
