@@ -51,7 +51,11 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   pid_t process() const { return process_; }
-  void signal(int number) const { ::kill(process_, number); }
+  /// Throws when it has ended: the number -1 would mean every process there is.
+  void signal(int number) const {
+    if (process_ <= 0) throw std::runtime_error("the program has ended");
+    ::kill(process_, number);
+  }
 
   /// False once it has ended; does not wait.
   bool running() {
