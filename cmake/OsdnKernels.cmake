@@ -34,6 +34,14 @@ if(OSDN_HAVE_CUDA)
 
   file(GLOB _kernel_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/kernels/*/*.cu")
   target_sources(osdn_kernels PRIVATE ${_kernel_sources})
+  # For other GPUs from 8.0 on, as PTX that the driver compiles: all but the
+  # chunk version of the delta rule, which is written for sm_90a.
+  foreach(_source IN LISTS _kernel_sources)
+    if(NOT _source MATCHES "/chunk[^/]*\\.cu$")
+      set_property(SOURCE "${_source}" APPEND PROPERTY
+        COMPILE_OPTIONS "-gencode=arch=compute_80,code=compute_80")
+    endif()
+  endforeach()
   target_link_libraries(osdn_kernels PRIVATE $<BUILD_INTERFACE:osdn_cuda_flags>)
   set_target_properties(osdn_kernels PROPERTIES
     CUDA_STANDARD 20 CUDA_EXTENSIONS OFF CUDA_ARCHITECTURES OFF)

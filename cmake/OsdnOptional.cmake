@@ -2,7 +2,7 @@
 # switched by OSDN_CUDA; NCCL and MPI serve runs over several GPUs and hosts.
 
 if(OSDN_HAVE_CUDA)
-  message(STATUS "osdn: CUDA ${CMAKE_CUDA_COMPILER_VERSION} found, kernels are built for sm_90a")
+  message(STATUS "osdn: CUDA ${CMAKE_CUDA_COMPILER_VERSION} found, kernels are built for sm_90a, with PTX for 8.0 and later")
 elseif(OSDN_CUDA STREQUAL "OFF")
   message(STATUS "osdn: CUDA switched off (OSDN_CUDA=OFF), building for the CPU alone")
 else()

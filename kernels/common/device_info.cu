@@ -21,8 +21,13 @@ DeviceInfo device_info() {
   info.name = properties.name;
   info.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
   info.compute_capability = properties.major * 10 + properties.minor;
-  info.supported = info.compute_capability == 90;
+  info.supported = info.compute_capability >= 80;
   return info;
+}
+
+bool runs_hopper_code() {
+  static const bool answer = device_info().compute_capability == 90;
+  return answer;
 }
 
 }  // namespace osdn::kernels

@@ -20,4 +20,9 @@ struct DeviceInfo {
 /// Never throws: a missing driver is an answer.
 DeviceInfo device_info();
 
+/// The GPU of this process runs code for sm_90a: the matrix units' kernels. Other
+/// GPUs from compute capability 8.0 on take the plain versions, compiled from
+/// PTX by the driver when they are first used.
+bool runs_hopper_code();
+
 }  // namespace osdn::kernels

@@ -8,4 +8,8 @@ DeviceInfo device_info() {
   return info;
 }
 
+bool runs_hopper_code() {
+  return false;
+}
+
 }  // namespace osdn::kernels

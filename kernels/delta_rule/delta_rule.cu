@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/common/device_info.h"
 #include "kernels/delta_rule/delta_rule.cuh"
 #include "kernels/delta_rule/layout.h"
 
@@ -15,6 +16,9 @@ using delta_rule::Cutter;
 using delta_rule::kChunk;
 
 const char* chunk_version_unsupported(const DeltaRuleInputs& in) {
+  if (!runs_hopper_code()) {
+    return "the chunk version takes a GPU of compute capability 9.0";
+  }
   if (in.element != Element::kBF16) return "the chunk version takes bf16 only";
   if (in.shape.key_width != 64 && in.shape.key_width != 128) {
     return "the chunk version takes a key width of 64 or 128";

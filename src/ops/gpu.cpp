@@ -35,8 +35,8 @@ Gpu look() {
   }
   if (!info.supported) {
     gpu.why_not =
-        "the kernels are built for compute capability 9.0 (H100, "
-        "H200), and " +
+        "the kernels need compute capability 8.0 or later (9.0, H100 and "
+        "H200, for full speed), and " +
         info.name + " has " + std::to_string(info.compute_capability / 10) +
         "." + std::to_string(info.compute_capability % 10);
     return gpu;

@@ -381,7 +381,12 @@ inline void copy16(void* to, const void* from, bool valid) {
 
 namespace osdn::kernels {
 namespace emulator = osdn::emulator;
+
+/// The emulator knows the matrix units' instructions.
+inline bool runs_hopper_code() {
+  return true;
 }
+}  // namespace osdn::kernels
 
 #define threadIdx (osdn::emulator::thread_index())
 #define blockIdx (osdn::emulator::block().block_index)
