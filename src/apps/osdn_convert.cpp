@@ -263,12 +263,11 @@ ExitCode run(int argc, char** argv) {
       ->capture_default_str();
   write->add_option("--shard-size", shard_size,
                     "largest file, as 5GB; else all weights in one");
-  write->add_option("--bos-id", out.config.bos_token_id, "begin token")
-      ->capture_default_str();
-  write->add_option("--eos-id", out.config.eos_token_id, "end token")
-      ->capture_default_str();
+  write->add_option("--bos-id", out.config.bos_token_id,
+                    "begin token, -1 for none; else the configuration's");
+  write->add_option("--eos-id", out.config.eos_token_id, "end token, the same");
   write->add_option("--pad-id", out.config.pad_token_id,
-                    "padding token; none if not given");
+                    "padding token, the same");
 
   CheckArguments checked;
   CLI::App* compared = app.add_subcommand(

@@ -139,7 +139,7 @@ std::string work_text(const Config& config) {
   const std::int64_t tokens =
       config.training.global_batch * config.data.sequence_length;
   const std::string at_most = documents ? "at most " : "";
-  const Flops flops = flops_per_token(config.model);
+  const Flops flops = flops_per_token(config.model, config.data.context_length);
   std::string out =
       concat("Tokens a step: ", at_most, with_separators(tokens), " (",
              config.training.global_batch, " rows of ",
@@ -153,10 +153,17 @@ std::string work_text(const Config& config) {
   }
   out += concat("\nArithmetic: ", scientific(flops.total()),
                 " FLOP a token, forward and backward\n  = ", flops_formula(),
-                "\n", row("matrices", scientific(flops.matrices)),
-                row("recurrence", scientific(flops.recurrence)),
-                row("convolution", scientific(flops.convolution)),
-                row("preconditioner", scientific(flops.preconditioner)));
+                "\n", row("matrices", scientific(flops.matrices)));
+  if (!config.model.is_transformer()) {
+    out += concat(row("recurrence", scientific(flops.recurrence)),
+                  row("convolution", scientific(flops.convolution)),
+                  row("preconditioner", scientific(flops.preconditioner)));
+  }
+  if (flops.softmax > 0) {
+    out += row("softmax", scientific(flops.softmax),
+               concat("in documents of ", config.data.context_length,
+                      " tokens, less in shorter ones"));
+  }
   return out;
 }
 

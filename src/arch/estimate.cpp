@@ -17,22 +17,35 @@ constexpr double kChunk = 64;  // tokens between two states that are kept
 struct Widths {
   explicit Widths(const ModelConfig& model)
       : h(static_cast<double>(model.hidden_size)),
-        layers(static_cast<double>(model.num_layers)),
-        hv(static_cast<double>(model.value_heads())),
-        k(static_cast<double>(model.key_width())),
-        v(static_cast<double>(model.value_width())),
-        kd(static_cast<double>(model.num_heads) * k),
-        vd(hv * v),
-        i(static_cast<double>(model.mlp_width())) {}
+        i(static_cast<double>(model.mlp_width())),
+        layers(static_cast<double>(model.num_layers - model.softmax_layers())),
+        softmax_layers(static_cast<double>(model.softmax_layers())) {
+    if (layers > 0) {
+      hv = static_cast<double>(model.value_heads());
+      k = static_cast<double>(model.key_width());
+      v = static_cast<double>(model.value_width());
+      kd = static_cast<double>(model.num_heads) * k;
+      vd = hv * v;
+    }
+    if (softmax_layers > 0) {
+      heads = static_cast<double>(model.softmax_heads());
+      kv_heads = static_cast<double>(model.softmax_kv_heads());
+      head_dim = static_cast<double>(model.softmax_head_dim());
+    }
+  }
 
   double h;
-  double layers;
-  double hv;
-  double k;
-  double v;
-  double kd;
-  double vd;
   double i;
+  double layers;  // with the delta rule
+  double softmax_layers;
+  double hv = 0;
+  double k = 0;
+  double v = 0;
+  double kd = 0;
+  double vd = 0;
+  double heads = 0;  // of the softmax
+  double kv_heads = 0;
+  double head_dim = 0;
 };
 
 bool has_retention_gate(const ModelConfig& model) {
@@ -40,7 +53,14 @@ bool has_retention_gate(const ModelConfig& model) {
          model.preconditioner.retention == Retention::kDataDependent;
 }
 
-// A and F of the formula in the header.
+// A of a softmax layer.
+double softmax_per_token(const Widths& w) {
+  return 4 * w.h + (2 * (w.heads + w.kv_heads) + w.kv_heads) * w.head_dim +
+         (w.heads > w.kv_heads ? 2 * w.heads * w.head_dim : 0) + w.head_dim +
+         w.heads * w.head_dim + 4 * w.i;
+}
+
+// A and F of a layer with the delta rule.
 double computed_per_token(const ModelConfig& model, const Widths& w) {
   return 4 * w.h + 4 * (2 * w.kd + w.vd) +
          (model.preconditioner.enabled ? w.hv * w.k : 0) +
@@ -99,12 +119,15 @@ Memory estimate_memory(const ModelConfig& model, Compute compute,
   memory.optimizer = 2 * master * parameters;
   memory.activations =
       static_cast<double>(tokens) *
-      ((w.layers * computed_per_token(model, w) + 2 * w.h) * computed +
-       w.layers * masters_per_token(model, w) * master);
+      ((w.layers * computed_per_token(model, w) +
+        w.softmax_layers * softmax_per_token(w) + 2 * w.h) *
+           computed +
+       (w.layers * masters_per_token(model, w) + w.softmax_layers * w.heads) *
+           master);
   return memory;
 }
 
-Flops flops_per_token(const ModelConfig& model) {
+Flops flops_per_token(const ModelConfig& model, std::int64_t document) {
   double matrices = 0;
   for (const Parameter& parameter : parameter_table(model)) {
     const bool multiplies = parameter.shape.size() == 2 &&
@@ -131,12 +154,16 @@ Flops flops_per_token(const ModelConfig& model) {
   if (model.preconditioner.enabled) {
     flops.preconditioner = 3 * w.layers * 8 * w.hv * w.k;
   }
+  flops.softmax = 3 * w.softmax_layers * 2 * w.heads * w.head_dim *
+                  (static_cast<double>(document) + 1);
   return flops;
 }
 
 std::string flops_formula() {
   return "3 (2 M + L (6 HV K V + HV K V if gated + 2 W (2 kd + vd) + 8 HV K if "
-         "preconditioned)), M = weights of matrices and head";
+         "preconditioned) + S 2 H D (C + 1)), M = weights of matrices and "
+         "head, "
+         "L layers with the delta rule, S with softmax over documents of C";
 }
 
 }  // namespace osdn::arch

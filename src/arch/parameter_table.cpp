@@ -30,7 +30,7 @@ class TableBuilder {
     embedding.decay = Decay::kOptional;
     add(std::move(embedding));
     for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
-      add_block(concat("model.layers.", layer, "."));
+      add_block(concat("model.layers.", layer, "."), model_.is_softmax(layer));
     }
     add(norm("model.norm.weight", h_));
     if (!model_.tie_word_embeddings) {
@@ -56,9 +56,13 @@ class TableBuilder {
 
   void add(Parameter parameter) { table_.push_back(std::move(parameter)); }
 
-  void add_block(const std::string& prefix) {
+  void add_block(const std::string& prefix, bool softmax) {
     add(norm(prefix + "attn_norm.weight", h_));
-    add_attention(prefix + "attn.");
+    if (softmax) {
+      add_softmax(prefix + "attn.");
+    } else {
+      add_delta_rule(prefix + "attn.");
+    }
     add(norm(prefix + "mlp_norm.weight", h_));
     const std::int64_t i = model_.mlp_width();
     add(matrix(prefix + "mlp.gate_proj.weight", {i, h_}, Part::kMlp));
@@ -66,7 +70,18 @@ class TableBuilder {
     add(matrix(prefix + "mlp.down_proj.weight", {h_, i}, Part::kMlp));
   }
 
-  void add_attention(const std::string& prefix) {
+  void add_softmax(const std::string& prefix) {
+    const std::int64_t width =
+        model_.softmax_heads() * model_.softmax_head_dim();
+    const std::int64_t kv_width =
+        model_.softmax_kv_heads() * model_.softmax_head_dim();
+    add(matrix(prefix + "q_proj.weight", {width, h_}));
+    add(matrix(prefix + "k_proj.weight", {kv_width, h_}));
+    add(matrix(prefix + "v_proj.weight", {kv_width, h_}));
+    add(matrix(prefix + "o_proj.weight", {h_, width}));
+  }
+
+  void add_delta_rule(const std::string& prefix) {
     add(matrix(prefix + "q_proj.weight", {kd_, h_}));
     add(matrix(prefix + "k_proj.weight", {kd_, h_}));
     add(matrix(prefix + "v_proj.weight", {vd_, h_}));

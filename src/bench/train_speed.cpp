@@ -83,7 +83,10 @@ TrainSpeed run_steps(const config::Config& config,
   speed.parameters =
       arch::count_parameters(arch::parameter_table(config.model)).total;
   speed.tokens_per_step = options.tokens;
-  speed.flops_per_token = arch::flops_per_token(config.model).total();
+  speed.flops_per_token =
+      arch::flops_per_token(config.model,
+                            std::min(options.document_tokens, options.tokens))
+          .total();
   const train::StepOptions step{1e-4, config.optimizer.max_grad_norm};
   std::vector<double> seconds;
   for (int i = 0; i < options.warmup + options.steps; ++i) {

@@ -1,5 +1,6 @@
 #include "osdn/config/config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "osdn/core/narrow.h"
@@ -8,6 +9,8 @@ namespace osdn::config {
 
 namespace {
 
+constexpr std::int64_t kSoftmaxHeadWidth = 64;  // unless heads are given
+
 // A width that a ratio gives: whole, as int(h * ratio) of the published models.
 std::int64_t scaled(std::int64_t width, double ratio) {
   return static_cast<std::int64_t>(
@@ -15,6 +18,29 @@ std::int64_t scaled(std::int64_t width, double ratio) {
 }
 
 }  // namespace
+
+bool ModelConfig::is_softmax(std::int64_t layer_index) const {
+  return is_transformer() ||
+         std::find(softmax.layers.begin(), softmax.layers.end(), layer_index) !=
+             softmax.layers.end();
+}
+
+std::int64_t ModelConfig::softmax_layers() const {
+  return is_transformer() ? num_layers : std::ssize(softmax.layers);
+}
+
+std::int64_t ModelConfig::softmax_heads() const {
+  return softmax.num_heads.value_or(
+      std::max<std::int64_t>(1, hidden_size / kSoftmaxHeadWidth));
+}
+
+std::int64_t ModelConfig::softmax_kv_heads() const {
+  return softmax.num_kv_heads.value_or(softmax_heads());
+}
+
+std::int64_t ModelConfig::softmax_head_dim() const {
+  return softmax.head_dim.value_or(hidden_size / softmax_heads());
+}
 
 std::int64_t ModelConfig::value_heads() const {
   return layer == LayerKind::kDeltaNet ? num_heads
@@ -29,6 +55,8 @@ std::int64_t ModelConfig::key_width() const {
       return head_dim.value_or(256);
     case LayerKind::kKda:
       return head_dim.value_or(128);
+    case LayerKind::kTransformer:
+      break;
   }
   return 0;
 }
@@ -57,6 +85,8 @@ bool ModelConfig::output_gate() const {
       return use_gate.value_or(true);
     case LayerKind::kKda:
       return true;
+    case LayerKind::kTransformer:
+      break;
   }
   return false;
 }

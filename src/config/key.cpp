@@ -13,7 +13,9 @@ namespace osdn::config {
 namespace {
 
 std::string limit_text(const Limit& limit, Key::Kind kind) {
-  if (kind == Key::Kind::kInteger && limit.value < 9e15) {
+  const bool whole =
+      kind == Key::Kind::kInteger || kind == Key::Kind::kIntegers;
+  if (whole && limit.value < 9e15) {
     return concat(static_cast<std::int64_t>(limit.value));
   }
   return concat(limit.value);
@@ -67,6 +69,9 @@ std::string Key::allowed() const {
     case Kind::kInteger:
       text = "an integer";
       break;
+    case Kind::kIntegers:
+      text = "a list of integers";
+      break;
     case Kind::kNumber:
       text = "a number";
       break;
@@ -86,6 +91,14 @@ std::string Key::allowed() const {
   return text;
 }
 
+bool Key::within(double number) const {
+  const bool low_ok =
+      !low || (low->open ? number > low->value : number >= low->value);
+  const bool high_ok =
+      !high || (high->open ? number < high->value : number <= high->value);
+  return low_ok && high_ok && std::isfinite(number);
+}
+
 bool Key::admits(const Value& value) const {
   return std::visit(
       [this](const auto& held) {
@@ -99,13 +112,12 @@ bool Key::admits(const Value& value) const {
         } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
           return (!required || !held.empty()) &&
                  std::all_of(held.begin(), held.end(), names_a_file);
+        } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+          return std::all_of(held.begin(), held.end(), [this](auto item) {
+            return within(static_cast<double>(item));
+          });
         } else {
-          const auto number = static_cast<double>(held);
-          const bool low_ok =
-              !low || (low->open ? number > low->value : number >= low->value);
-          const bool high_ok = !high || (high->open ? number < high->value
-                                                    : number <= high->value);
-          return low_ok && high_ok && std::isfinite(number);
+          return within(static_cast<double>(held));
         }
       },
       value);
@@ -127,6 +139,12 @@ std::string to_text(const Value& value) {
           std::string out = "[";
           for (const std::string& item : held) {
             out += concat(out.size() > 1 ? ", " : "", quoted(item));
+          }
+          return out + "]";
+        } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+          std::string out = "[";
+          for (const std::int64_t item : held) {
+            out += concat(out.size() > 1 ? ", " : "", item);
           }
           return out + "]";
         } else {

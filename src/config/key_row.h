@@ -146,6 +146,8 @@ class Row {
       return Key::Kind::kNumber;
     } else if constexpr (std::is_same_v<T, std::string>) {
       return Key::Kind::kString;
+    } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+      return Key::Kind::kIntegers;
     } else {
       static_assert(std::is_same_v<T, std::vector<std::string>>);
       return Key::Kind::kStrings;

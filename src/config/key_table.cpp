@@ -299,6 +299,11 @@ const std::vector<Section>& section_table() {
   static const std::vector<Section> table = {
       {"", "The top of the file."},
       {"model", "What is trained."},
+      {"model.softmax",
+       "Softmax attention: of all layers of a transformer, or of those that "
+       "are listed, which makes a hybrid. Positions are rotary and restart at "
+       "every document."},
+      {"model.token_ids", "The special tokens' numbers in exchanged files."},
       {"model.preconditioner",
        "The online-scaled diagonal d of OSDN. Present, if only as `{}`, it is "
        "switched on; absent, the layer is the plain one."},

@@ -14,8 +14,9 @@
 
 namespace osdn::config {
 
-using Value = std::variant<bool, std::int64_t, std::uint64_t, double,
-                           std::string, std::vector<std::string>>;
+using Value =
+    std::variant<bool, std::int64_t, std::uint64_t, double, std::string,
+                 std::vector<std::string>, std::vector<std::int64_t>>;
 
 /// A limit of a number. `open` excludes the limit itself.
 struct Limit {
@@ -31,6 +32,7 @@ struct Key {
     kNumber,
     kString,
     kStrings,
+    kIntegers,  ///< a list; the limits are those of each
     kChoice
   };
 
@@ -64,6 +66,7 @@ struct Key {
   /// True for a value of the key's own type that is within its limits, one of
   /// its choices, and a path where it names a file.
   bool admits(const Value& value) const;
+  bool within(double number) const;  ///< the limits
 };
 
 /// In the order of the documentation.

@@ -16,22 +16,33 @@ bool is_kda(const Config& config) {
   return config.model.layer == LayerKind::kKda;
 }
 bool has_head_dim(const Config& config) {
-  return !is_deltanet(config);
+  return config.model.layer == LayerKind::kGdn || is_kda(config);
+}
+bool has_delta_rule(const Config& config) {
+  return !config.model.is_transformer();
+}
+bool has_softmax(const Config& config) {
+  return config.model.softmax_layers() > 0;
 }
 
 constexpr std::string_view kOnlyDeltaNet = "model.layer is \"deltanet\"";
 constexpr std::string_view kOnlyHeadDim = "model.layer is \"gdn\" or \"kda\"";
 constexpr std::string_view kOnlyKda = "model.layer is \"kda\"";
+constexpr std::string_view kOnlyDeltaRule =
+    "model.layer is not \"transformer\"";
+constexpr std::string_view kOnlySoftmax =
+    "model.layer is \"transformer\" or model.softmax.layers names some";
 
 void add_model(std::vector<Key>& keys) {
   const std::string deltanet(kOnlyDeltaNet);
   const std::string head_dim(kOnlyHeadDim);
   const std::string kda(kOnlyKda);
+  const std::string delta_rule(kOnlyDeltaRule);
   keys.push_back(
       Row("model.layer", OSDN_MEMBER(model.layer),
-          "The attention layer: DeltaNet, Gated DeltaNet or Kimi "
-          "Delta Attention.")
-          .choices({"deltanet", "gdn", "kda"})
+          "The attention layer: DeltaNet, Gated DeltaNet, Kimi Delta "
+          "Attention, or softmax attention in the form of Llama.")
+          .choices({"deltanet", "gdn", "kda", "transformer"})
           .also({"type", "model_type", "architecture", "attention"}));
   keys.push_back(Row("model.vocab_size", OSDN_MEMBER(model.vocab_size),
                      "Rows of the embedding; at least the tokenizer's size.")
@@ -48,9 +59,10 @@ void add_model(std::vector<Key>& keys) {
           .to(1024)
           .also({"num_hidden_layers", "n_layers", "depth"}));
   keys.push_back(Row("model.num_heads", OSDN_MEMBER(model.num_heads),
-                     "Query and key heads H.")
+                     "Query and key heads H of the delta rule.")
                      .from(1)
                      .to(4096)
+                     .only(delta_rule, has_delta_rule)
                      .also({"n_heads", "num_attention_heads"}));
   keys.push_back(
       Row("model.num_v_heads", OSDN_MEMBER(model.num_v_heads),
@@ -63,7 +75,7 @@ void add_model(std::vector<Key>& keys) {
           .resolves([](const Config& config) -> Value {
             return config.model.value_heads();
           })
-          .also({"num_kv_heads", "num_value_heads"}));
+          .also({"num_value_heads"}));
   keys.push_back(Row("model.head_dim", OSDN_MEMBER(model.head_dim),
                      "Width K of a key head.")
                      .from(1)
@@ -85,6 +97,7 @@ void add_model(std::vector<Key>& keys) {
                      .above(0)
                      .to(16)
                      .default_is("1 for deltanet, 2 for gdn, 1 for kda")
+                     .only(delta_rule, has_delta_rule)
                      .resolves([](const Config& config) -> Value {
                        return config.model.expand_v_or_default();
                      }));
@@ -106,14 +119,17 @@ void add_model(std::vector<Key>& keys) {
                   return !config.model.intermediate_size.has_value();
                 }));
   keys.push_back(Row("model.use_short_conv", OSDN_MEMBER(model.use_short_conv),
-                     "Causal convolutions after the q, k and v projections."));
+                     "Causal convolutions after the q, k and v projections.")
+                     .only(delta_rule, has_delta_rule));
   keys.push_back(Row("model.conv_size", OSDN_MEMBER(model.conv_size),
                      "Taps of those convolutions.")
                      .from(1)
                      .to(64)
-                     .only("model.use_short_conv is true",
+                     .only("model.use_short_conv is true and "
+                           "model.layer is not \"transformer\"",
                            [](const Config& config) {
-                             return config.model.use_short_conv;
+                             return config.model.use_short_conv &&
+                                    has_delta_rule(config);
                            })
                      .also({"d_conv", "kernel_size"}));
   keys.push_back(Row("model.use_beta", OSDN_MEMBER(model.use_beta),
@@ -123,13 +139,16 @@ void add_model(std::vector<Key>& keys) {
                      "A gate on the output norm. KDA always has one.")
                      .default_is("false for deltanet, true for gdn")
                      .only("model.layer is \"deltanet\" or \"gdn\"",
-                           [](const Config& config) { return !is_kda(config); })
+                           [](const Config& config) {
+                             return has_delta_rule(config) && !is_kda(config);
+                           })
                      .resolves([](const Config& config) -> Value {
                        return config.model.output_gate();
                      }));
   keys.push_back(Row("model.allow_neg_eigval",
                      OSDN_MEMBER(model.allow_neg_eigval),
-                     "Doubles beta, so that it lies in (0, 2)."));
+                     "Doubles beta, so that it lies in (0, 2).")
+                     .only(delta_rule, has_delta_rule));
   keys.push_back(Row("model.qk_activation", OSDN_MEMBER(model.qk_activation),
                      "After the convolutions of q and k.")
                      .choices({"silu", "relu", "elu", "identity"})
@@ -163,6 +182,75 @@ void add_model(std::vector<Key>& keys) {
   keys.push_back(Row("model.tie_word_embeddings",
                      OSDN_MEMBER(model.tie_word_embeddings),
                      "The head is the embedding."));
+}
+
+void add_softmax(std::vector<Key>& keys) {
+  const std::string softmax(kOnlySoftmax);
+  keys.push_back(Row("model.softmax.layers", OSDN_MEMBER(model.softmax.layers),
+                     "Layers of a hybrid, counted from 0, that have softmax "
+                     "attention in place of the delta rule, in rising order.")
+                     .from(0)
+                     .to(1023)
+                     .only(std::string(kOnlyDeltaRule), has_delta_rule));
+  keys.push_back(Row("model.softmax.num_heads",
+                     OSDN_MEMBER(model.softmax.num_heads), "Query heads.")
+                     .from(1)
+                     .to(4096)
+                     .default_is("hidden_size / 64, at least 1")
+                     .only(softmax, has_softmax)
+                     .resolves([](const Config& config) -> Value {
+                       return config.model.softmax_heads();
+                     }));
+  keys.push_back(
+      Row("model.softmax.num_kv_heads", OSDN_MEMBER(model.softmax.num_kv_heads),
+          "Key and value heads; divides num_heads, neighbours share one.")
+          .from(1)
+          .to(4096)
+          .default_is("num_heads")
+          .only(softmax, has_softmax)
+          .resolves([](const Config& config) -> Value {
+            return config.model.softmax_kv_heads();
+          })
+          .also({"num_key_value_heads"}));
+  keys.push_back(Row("model.softmax.head_dim",
+                     OSDN_MEMBER(model.softmax.head_dim),
+                     "Width of a head, an even number.")
+                     .from(2)
+                     .to(4096)
+                     .default_is("hidden_size / num_heads")
+                     .only(softmax, has_softmax)
+                     .resolves([](const Config& config) -> Value {
+                       return config.model.softmax_head_dim();
+                     }));
+  keys.push_back(Row("model.softmax.rope_theta",
+                     OSDN_MEMBER(model.softmax.rope_theta),
+                     "Base of the rotary positions: channel pair i turns by "
+                     "rope_theta^(-2 i / head_dim) a token.")
+                     .from(1)
+                     .to(1e12)
+                     .only(softmax, has_softmax)
+                     .also({"rotary_base", "rope_base"}));
+}
+
+void add_token_ids(std::vector<Key>& keys) {
+  const std::string help =
+      " that osdn-convert writes for others; -1: none. osdn itself takes the "
+      "tokenizer's.";
+  keys.push_back(Row("model.token_ids.bos", OSDN_MEMBER(model.token_ids.bos),
+                     "Number of the first token of a document" + help)
+                     .from(-1)
+                     .to(1 << 30)
+                     .also({"bos_token_id", "bos_id"}));
+  keys.push_back(Row("model.token_ids.eos", OSDN_MEMBER(model.token_ids.eos),
+                     "Number of the token after the last one" + help)
+                     .from(-1)
+                     .to(1 << 30)
+                     .also({"eos_token_id", "eos_id"}));
+  keys.push_back(Row("model.token_ids.pad", OSDN_MEMBER(model.token_ids.pad),
+                     "Number of the padding token" + help)
+                     .from(-1)
+                     .to(1 << 30)
+                     .also({"pad_token_id", "pad_id"}));
 }
 
 void add_preconditioner(std::vector<Key>& keys) {
@@ -255,6 +343,8 @@ void add_preconditioner(std::vector<Key>& keys) {
 std::vector<Key> model_keys() {
   std::vector<Key> keys;
   add_model(keys);
+  add_softmax(keys);
+  add_token_ids(keys);
   add_preconditioner(keys);
   for (Key& key : keys) {
     if (key.section() != "model.preconditioner") {

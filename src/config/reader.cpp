@@ -120,6 +120,24 @@ Converted to_strings(const JsonNode& node, const Key& key) {
   return {Value(std::move(strings)), ""};
 }
 
+Converted to_integers(const JsonNode& node, const Key& key) {
+  std::vector<std::int64_t> integers;
+  for (const JsonNode& item : node.items) {
+    const std::string& text = item.text;
+    std::int64_t value = 0;
+    const auto read =
+        std::from_chars(text.data(), text.data() + text.size(), value);
+    if (item.type != JsonNode::Type::kNumber || read.ec != std::errc() ||
+        read.ptr != text.data() + text.size() ||
+        !key.within(static_cast<double>(value))) {
+      return {std::nullopt, concat("holds ", describe(item), ", but must be ",
+                                   key.allowed(), ".")};
+    }
+    integers.push_back(value);
+  }
+  return {Value(std::move(integers)), ""};
+}
+
 Converted convert(const JsonNode& node, const Key& key) {
   using Type = JsonNode::Type;
   switch (key.kind) {
@@ -147,6 +165,9 @@ Converted convert(const JsonNode& node, const Key& key) {
         return refuse(node, key, concat(" (write [", quoted(node.text), "])"));
       }
       return node.type == Type::kList ? to_strings(node, key)
+                                      : refuse(node, key);
+    case Key::Kind::kIntegers:
+      return node.type == Type::kList ? to_integers(node, key)
                                       : refuse(node, key);
   }
   return refuse(node, key);

@@ -56,7 +56,11 @@ class Checker {
     if (!usable({"model.layer"})) {
       return problems_;  // every width depends on it
     }
-    check_widths();
+    check_mlp();
+    if (!config_.model.is_transformer()) {
+      check_delta_rule_widths();
+    }
+    check_softmax();
     check_gates();
     check_preconditioner();
     check_data();
@@ -77,9 +81,8 @@ class Checker {
     problems_.push_back(concat(pieces...));
   }
 
-  void check_widths() {
+  void check_mlp() {
     const ModelConfig& model = config_.model;
-    const bool deltanet = model.layer == LayerKind::kDeltaNet;
     if (usable({"model.hidden_size", "model.hidden_ratio",
                 "model.intermediate_size"}) &&
         model.mlp_width() < 1) {
@@ -88,6 +91,11 @@ class Checker {
              pointer_of("model.hidden_size"), " = ", model.hidden_size,
              ". Use a larger ratio or give /model/intermediate_size.");
     }
+  }
+
+  void check_delta_rule_widths() {
+    const ModelConfig& model = config_.model;
+    const bool deltanet = model.layer == LayerKind::kDeltaNet;
     const bool sound = deltanet ? check_deltanet_heads() : check_head_dim();
     if (sound && config_.training.device == "cuda" &&
         usable({"training.device"})) {
@@ -168,6 +176,55 @@ class Checker {
     return sound;
   }
 
+  void check_softmax() {
+    const ModelConfig& model = config_.model;
+    if (!usable({"model.softmax.layers", "model.num_layers"})) {
+      return;
+    }
+    check_softmax_layers();
+    if (model.softmax_layers() == 0 ||
+        !usable({"model.hidden_size", "model.softmax.num_heads",
+                 "model.softmax.num_kv_heads", "model.softmax.head_dim"})) {
+      return;
+    }
+    const std::int64_t h = model.hidden_size;
+    const std::int64_t heads = model.softmax_heads();
+    if (!model.softmax.head_dim && h % heads != 0) {
+      report(describe_("model.softmax.num_heads"), " is ", heads,
+             ", which does not divide ", pointer_of("model.hidden_size"), " = ",
+             h, ". Use ", listed(divisors_near(heads, h, h)),
+             ", or give /model/softmax/head_dim.");
+      return;
+    }
+    if (model.softmax_head_dim() % 2 != 0) {
+      report(describe_(model.softmax.head_dim ? "model.softmax.head_dim"
+                                              : "model.softmax.num_heads"),
+             " gives softmax heads of ", model.softmax_head_dim(),
+             " channels, but rotary positions turn pairs. Use an even width.");
+    }
+    if (heads % model.softmax_kv_heads() != 0) {
+      report(describe_("model.softmax.num_kv_heads"), " is ",
+             model.softmax_kv_heads(), ", which does not divide ",
+             pointer_of("model.softmax.num_heads"), " = ", heads, ". Use ",
+             listed(divisors_near(model.softmax_kv_heads(), heads, heads)),
+             ".");
+    }
+  }
+
+  void check_softmax_layers() {
+    const std::vector<std::int64_t>& layers = config_.model.softmax.layers;
+    if (std::adjacent_find(layers.begin(), layers.end(),
+                           std::greater_equal<>()) != layers.end()) {
+      report(describe_("model.softmax.layers"), " is ", to_text(layers),
+             ", but must rise, with no layer twice.");
+    } else if (!layers.empty() && layers.back() >= config_.model.num_layers) {
+      report(describe_("model.softmax.layers"), " is ", to_text(layers),
+             ", but the layers of ", pointer_of("model.num_layers"), " = ",
+             config_.model.num_layers, " are 0 to ",
+             config_.model.num_layers - 1, ".");
+    }
+  }
+
   bool check_kernel_width(std::string_view what, std::int64_t width,
                           std::string_view path) {
     const bool fits = width % 8 == 0 && width <= kWidestKernel;
@@ -200,6 +257,13 @@ class Checker {
   void check_preconditioner() {
     const PreconditionerConfig& preconditioner = config_.model.preconditioner;
     if (!preconditioner.enabled) {
+      return;
+    }
+    if (config_.model.is_transformer()) {
+      report("/model/preconditioner scales the delta rule's keys, but ",
+             describe_("model.layer"),
+             " is \"transformer\", which has no delta rule. Remove the section "
+             "or use another layer.");
       return;
     }
     const std::string prefix = "model.preconditioner.";

@@ -307,6 +307,13 @@ json q_geo_detail(const Session& session, const QGeoObserver& observer,
 }
 
 void run_q_geo(Session& session, const DataSet& set, Evaluation& out) {
+  const config::ModelConfig& model = session.trained.config.model;
+  if (model.softmax_layers() == model.num_layers) {
+    throw Error(
+        "q_geo measures what the delta rule writes, and every layer of the "
+        "model is softmax attention; leave the task out",
+        ExitCode::kUsage);
+  }
   const TaskInput input = make_input(session, set, block_requests);
   if (input.requests.empty()) {
     throw Error("the data hold no document", ExitCode::kBadInput);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "grouped_rows.h"
+#include "hf_names.h"
 #include "osdn/arch/parameter_table.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
@@ -71,6 +72,7 @@ void add_constant_retention(const ModelConfig& model, TensorSet& out) {
   const std::vector<float> values(static_cast<std::size_t>(model.value_heads()),
                                   logit);
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
+    if (model.is_softmax(layer)) continue;
     std::vector<std::byte> bytes(values.size() * sizeof(float));
     std::memcpy(bytes.data(), values.data(), bytes.size());
     out.add({concat("model.layers.", layer, ".attn.osgm_gamma_log"),
@@ -137,6 +139,7 @@ TensorSet export_weights(const WeightFiles& weights, const ModelConfig& model,
       storage = convert(tensor, wanted);
       tensor.dtype = wanted;
     }
+    tensor.name = name_in_files(model, parameter.name);
     if (storage.empty()) {
       out.add(std::move(tensor));
     } else {

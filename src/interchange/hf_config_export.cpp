@@ -96,18 +96,68 @@ std::string_view word(DType dtype) {
   }
 }
 
-json common_keys(const ModelConfig& model, const HfKind& kind,
+json token_id(std::optional<std::int64_t> given, std::int64_t own) {
+  const std::int64_t id = given.value_or(own);
+  return id < 0 ? json(nullptr) : json(id);
+}
+
+// What every public model has.
+json shared_keys(const ModelConfig& model, const HfKind& kind,
                  const ExportOptions& options) {
-  json root = {
+  return {
       {"model_type", kind.model_type},
       {"architectures", json::array({kind.architecture})},
       {"dtype", word(options.dtype)},
       {"torch_dtype", word(options.dtype)},
-      {"attn", nullptr},
-      {"attn_mode", "chunk"},
       {"vocab_size", model.vocab_size},
       {"hidden_size", model.hidden_size},
       {"num_hidden_layers", model.num_layers},
+      {"initializer_range", model.initializer_range},
+      {"tie_word_embeddings", model.tie_word_embeddings},
+      {"max_position_embeddings", options.max_position_embeddings},
+      {"bos_token_id", token_id(options.bos_token_id, model.token_ids.bos)},
+      {"eos_token_id", token_id(options.eos_token_id, model.token_ids.eos)},
+      {"pad_token_id", token_id(options.pad_token_id, model.token_ids.pad)},
+      {"use_cache", true},
+  };
+}
+
+// Older and newer versions of the public library look for the rotary base at
+// the top and in rope_parameters.
+json llama_keys(const ModelConfig& model) {
+  return {
+      {"attention_bias", false},
+      {"attention_dropout", 0.0},
+      {"head_dim", model.softmax_head_dim()},
+      {"hidden_act", "silu"},
+      {"intermediate_size", model.mlp_width()},
+      {"mlp_bias", false},
+      {"num_attention_heads", model.softmax_heads()},
+      {"num_key_value_heads", model.softmax_kv_heads()},
+      {"pretraining_tp", 1},
+      {"rms_norm_eps", model.norm_eps},
+      {"rope_parameters",
+       {{"rope_theta", model.softmax.rope_theta}, {"rope_type", "default"}}},
+      {"rope_theta", model.softmax.rope_theta},
+  };
+}
+
+json hybrid_keys(const ModelConfig& model) {
+  if (model.softmax_layers() == 0) return nullptr;
+  return {
+      {"layers", model.softmax.layers},
+      {"num_heads", model.softmax_heads()},
+      {"num_kv_heads", model.softmax_kv_heads()},
+      {"qkv_bias", false},
+      {"window_size", nullptr},
+      {"rope_theta", model.softmax.rope_theta},
+  };
+}
+
+json delta_rule_keys(const ModelConfig& model, const HfKind& kind) {
+  json root = {
+      {"attn", hybrid_keys(model)},
+      {"attn_mode", "chunk"},
       {"num_heads", model.num_heads},
       {"expand_v", number(model.expand_v_or_default())},
       {"use_short_conv", model.use_short_conv},
@@ -116,13 +166,6 @@ json common_keys(const ModelConfig& model, const HfKind& kind,
       {"hidden_ratio", number(model.hidden_ratio)},
       {"intermediate_size", or_null(model.intermediate_size)},
       {"norm_eps", model.norm_eps},
-      {"initializer_range", model.initializer_range},
-      {"tie_word_embeddings", model.tie_word_embeddings},
-      {"max_position_embeddings", options.max_position_embeddings},
-      {"bos_token_id", options.bos_token_id},
-      {"eos_token_id", options.eos_token_id},
-      {"pad_token_id", or_null(options.pad_token_id)},
-      {"use_cache", true},
       {"use_l2warp", false},
       {"fuse_norm", true},
       {"fuse_swiglu", true},
@@ -200,6 +243,15 @@ void add_online_scaled_keys(const ModelConfig& model, const HfKind& kind,
 }  // namespace
 
 std::string hf_model_type(const ModelConfig& model) {
+  if (model.is_transformer()) return "llama";
+  if (model.softmax_layers() > 0 &&
+      model.softmax_head_dim() * model.softmax_heads() != model.hidden_size) {
+    throw Error(
+        concat("model.softmax.head_dim is ", model.softmax_head_dim(), " with ",
+               model.softmax_heads(), " heads, but the public hybrids have ",
+               "heads that make up model.hidden_size = ", model.hidden_size),
+        ExitCode::kUsage);
+  }
   if (!model.preconditioner.enabled) {
     switch (model.layer) {
       case LayerKind::kDeltaNet:
@@ -208,6 +260,8 @@ std::string hf_model_type(const ModelConfig& model) {
         return "gated_deltanet";
       case LayerKind::kKda:
         return "kda";
+      case LayerKind::kTransformer:
+        break;  // above
     }
   }
   switch (model.layer) {
@@ -216,6 +270,7 @@ std::string hf_model_type(const ModelConfig& model) {
     case LayerKind::kGdn:
       return "os_gated_deltanet";
     case LayerKind::kKda:
+    case LayerKind::kTransformer:
       break;
   }
   if (model.preconditioner.retention == Retention::kPerHead) {
@@ -230,7 +285,12 @@ std::string hf_model_type(const ModelConfig& model) {
 std::string model_to_hf_config(const ModelConfig& model,
                                const ExportOptions& options) {
   const HfKind& kind = kind_of(model);
-  json root = common_keys(model, kind, options);
+  json root = shared_keys(model, kind, options);
+  if (kind.family == Family::kLlama) {
+    root.update(llama_keys(model));
+    return root.dump(2) + "\n";
+  }
+  root.update(delta_rule_keys(model, kind));
   add_layer_keys(model, kind, root);
   if (model.preconditioner.enabled) add_online_scaled_keys(model, kind, root);
   return root.dump(2) + "\n";

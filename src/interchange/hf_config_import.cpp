@@ -9,6 +9,7 @@
 
 #include "hf_keys.h"
 #include "hf_kind.h"
+#include "hf_softmax_import.h"
 #include "osdn/config/validate.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
@@ -60,7 +61,6 @@ void check_architecture(HfKeys& keys, const HfKind& kind) {
 // Section 8, keys of every model; the defaults are those of the public classes.
 void read_common(HfKeys& keys, const HfKind& kind, ModelConfig& model) {
   const bool gdn = kind.layer == LayerKind::kGdn;
-  model.layer = kind.layer;
   model.vocab_size = keys.integer("vocab_size", 32000, 1);
   model.hidden_size = keys.integer("hidden_size", 2048, 1);
   model.num_layers = keys.integer("num_hidden_layers", gdn ? 21 : 24, 1);
@@ -76,7 +76,6 @@ void read_common(HfKeys& keys, const HfKind& kind, ModelConfig& model) {
   if (activation != "swish" && activation != "silu") {
     keys.wrong("hidden_act", "\"swish\" or \"silu\"");
   }
-  keys.must_be_off("attn", "hybrid attention is not supported");
   keys.must_be_off("attnres_block_size",
                    "attention residuals are not supported");
   keys.must_be_off("use_l2warp", "its gradient is not supported");
@@ -311,9 +310,6 @@ void read_preconditioner(HfKeys& keys, const HfKind& kind,
 void pass_over(HfKeys& keys) {
   for (const char* key : {"attn_mode",
                           "use_cache",
-                          "bos_token_id",
-                          "eos_token_id",
-                          "pad_token_id",
                           "fuse_norm",
                           "fuse_swiglu",
                           "fuse_cross_entropy",
@@ -340,8 +336,17 @@ void pass_over(HfKeys& keys) {
 
 // The configuration's own checks speak of its keys; here they have the names
 // of the file.
-std::string name_in_file(std::string_view path) {
+std::string name_in_file(std::string_view path, const HfKind& kind) {
+  const bool llama = kind.family == Family::kLlama;
   if (path == "model.num_layers") return "num_hidden_layers";
+  if (path == "model.softmax.num_heads" && llama) return "num_attention_heads";
+  if (path == "model.softmax.num_kv_heads" && llama) {
+    return "num_key_value_heads";
+  }
+  constexpr std::string_view kSoftmax = "model.softmax.";
+  if (path.starts_with(kSoftmax)) {
+    return concat(llama ? "" : "attn.", path.substr(kSoftmax.size()));
+  }
   if (path == "model.layer") return "model_type";
   constexpr std::string_view kScale = "model.preconditioner.";
   if (path.starts_with(kScale)) {
@@ -351,11 +356,12 @@ std::string name_in_file(std::string_view path) {
   return std::string(path.substr(path.starts_with(kModel) ? kModel.size() : 0));
 }
 
-void check_model(HfKeys& keys, const ModelConfig& model) {
+void check_model(HfKeys& keys, const ModelConfig& model, const HfKind& kind) {
   config::Config whole;
   whole.model = model;
   for (const std::string& what : config::combination_problems(
-           whole, [](std::string_view path) { return name_in_file(path); })) {
+           whole,
+           [&](std::string_view path) { return name_in_file(path, kind); })) {
     keys.problem(what);
   }
   keys.throw_problems();
@@ -376,23 +382,30 @@ ImportedConfig hf_config_to_model(std::string_view text,
   const HfKind& kind = kind_of(keys);
   ImportedConfig imported;
   check_architecture(keys, kind);
-  read_common(keys, kind, imported.model);
-  if (kind.layer == LayerKind::kDeltaNet) {
-    read_deltanet(keys, kind, imported.model);
+  imported.model.layer = kind.layer;
+  if (kind.family == Family::kLlama) {
+    read_llama(keys, imported.model);
   } else {
-    read_grouped(keys, imported.model);
+    read_common(keys, kind, imported.model);
+    read_hybrid(keys, imported.model);
+    if (kind.layer == LayerKind::kDeltaNet) {
+      read_deltanet(keys, kind, imported.model);
+    } else {
+      read_grouped(keys, imported.model);
+    }
   }
+  read_token_ids(keys, imported.model);
   imported.max_position_embeddings =
       keys.integer("max_position_embeddings", 2048, 1);
-  const bool online_scaled = is_online_scaled(keys, kind);
+  const bool online_scaled =
+      kind.family != Family::kLlama && is_online_scaled(keys, kind);
   if (online_scaled) read_preconditioner(keys, kind, imported);
   pass_over(keys);
   for (const std::string& key : keys.unseen()) {
     if (!online_scaled && key.starts_with("osgm_")) continue;  // all off
-    keys.warn(concat(key, " is not a key of a \"", kind.model_type,
-                     "\" and is taken to have no effect"));
+    keys.warn_unknown(key);
   }
-  check_model(keys, imported.model);
+  check_model(keys, imported.model, kind);
   imported.warnings = keys.take_warnings();
   return imported;
 }

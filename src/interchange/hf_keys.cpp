@@ -12,18 +12,22 @@ namespace osdn::interchange {
 using nlohmann::json;
 
 HfKeys::HfKeys(std::string_view text, std::string file)
-    : file_(std::move(file)) {
-  std::set<std::string> names;
+    : findings_(std::make_shared<Findings>()), file_(std::move(file)) {
+  std::vector<std::set<std::string>> names;  // of the objects that are open
   std::string twice;
-  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::key && depth == 1 &&
-        !names.insert(parsed.get<std::string>()).second) {
+  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) {
+      names.emplace_back();
+    } else if (event == json::parse_event_t::object_end) {
+      names.pop_back();
+    } else if (event == json::parse_event_t::key &&
+               !names.back().insert(parsed.get<std::string>()).second) {
       twice = parsed.get<std::string>();
     }
     return true;
   };
   try {
-    root_ = std::make_unique<const json>(json::parse(text, watch));
+    root_ = std::make_shared<const json>(json::parse(text, watch));
   } catch (const json::exception& error) {
     throw Error(concat(file_, ": is not JSON: ", error.what()),
                 ExitCode::kBadInput);
@@ -52,6 +56,10 @@ bool HfKeys::is_null(const std::string& key) const {
   return root_->contains(key) && root_->at(key).is_null();
 }
 
+bool HfKeys::is_list(const std::string& key) const {
+  return root_->contains(key) && root_->at(key).is_array();
+}
+
 const json* HfKeys::find(const std::string& key) {
   seen_.insert(key);
   const auto found = root_->find(key);
@@ -63,15 +71,20 @@ std::string HfKeys::found(const std::string& key) const {
 }
 
 void HfKeys::problem(const std::string& what) {
-  problems_.push_back(concat(file_, ": ", what));
+  findings_->problems.push_back(concat(file_, ": ", what));
 }
 
 void HfKeys::warn(const std::string& what) {
-  warnings_.push_back(concat(file_, ": ", what));
+  findings_->warnings.push_back(concat(file_, ": ", what));
+}
+
+void HfKeys::warn_unknown(const std::string& name) {
+  warn(concat(name, " is not a key of this model type and is taken to have no ",
+              "effect"));
 }
 
 void HfKeys::wrong(const std::string& key, const std::string& allowed) {
-  problem(concat(key, " is ", found(key), ", expected ", allowed));
+  problem(concat(prefix_, key, " is ", found(key), ", expected ", allowed));
 }
 
 bool HfKeys::boolean(const std::string& key, bool initial) {
@@ -160,6 +173,34 @@ std::vector<std::string> HfKeys::texts(const std::string& key) {
   return {};
 }
 
+std::vector<std::int64_t> HfKeys::integers(const std::string& key) {
+  const json* value = find(key);
+  std::vector<std::int64_t> all;
+  if (value != nullptr && value->is_array()) {
+    for (const json& item : *value) {
+      if (item.is_number_integer()) all.push_back(item.get<std::int64_t>());
+    }
+    if (all.size() == value->size()) return all;
+  }
+  wrong(key, "a list of integers");
+  return {};
+}
+
+std::optional<HfKeys> HfKeys::object(const std::string& key) {
+  const json* value = find(key);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  if (!value->is_object()) {
+    wrong(key, "an object or null");
+    return std::nullopt;
+  }
+  HfKeys inner;
+  inner.root_ = std::shared_ptr<const json>(root_, value);
+  inner.findings_ = findings_;
+  inner.file_ = file_;
+  inner.prefix_ = concat(prefix_, key, ".");
+  return inner;
+}
+
 void HfKeys::must_be_off(const std::string& key, const std::string& why) {
   const json* value = find(key);
   if (value == nullptr || value->is_null() || *value == false ||
@@ -172,16 +213,17 @@ void HfKeys::must_be_off(const std::string& key, const std::string& why) {
 std::vector<std::string> HfKeys::unseen() const {
   std::vector<std::string> keys;
   for (const auto& [key, value] : root_->items()) {
-    if (!seen_.contains(key)) keys.push_back(key);
+    if (!seen_.contains(key)) keys.push_back(prefix_ + key);
   }
   return keys;
 }
 
 void HfKeys::throw_problems() const {
-  if (problems_.empty()) return;
-  std::string message = problems_.front();
-  for (std::size_t i = 1; i < problems_.size(); ++i) {
-    message += "\n  " + problems_[i];
+  const std::vector<std::string>& problems = findings_->problems;
+  if (problems.empty()) return;
+  std::string message = problems.front();
+  for (std::size_t i = 1; i < problems.size(); ++i) {
+    message += "\n  " + problems[i];
   }
   throw Error(message, ExitCode::kBadInput);
 }

@@ -23,6 +23,7 @@ class HfKeys {
 
   bool has(const std::string& key) const;
   bool is_null(const std::string& key) const;
+  bool is_list(const std::string& key) const;
 
   // The value, or `initial` when the key is missing. A null counts as missing
   // where the public classes give null a meaning (`null_is_missing`).
@@ -37,6 +38,10 @@ class HfKeys {
                                                std::int64_t low);
   std::optional<double> optional_number(const std::string& key);
   std::vector<std::string> texts(const std::string& key);
+  std::vector<std::int64_t> integers(const std::string& key);
+  /// The keys of an object that stands as this key's value, reported as
+  /// "key.inner"; nothing when it is missing or null.
+  std::optional<HfKeys> object(const std::string& key);
 
   /// A feature that osdn lacks: anything but null, false or "none" is wrong.
   void must_be_off(const std::string& key, const std::string& why);
@@ -47,6 +52,8 @@ class HfKeys {
   void wrong(const std::string& key, const std::string& allowed);
   void problem(const std::string& what);
   void warn(const std::string& what);
+  /// That the key `name`, in full, is none of this model type.
+  void warn_unknown(const std::string& name);
 
   /// Keys that were not asked for, in order.
   std::vector<std::string> unseen() const;
@@ -54,18 +61,27 @@ class HfKeys {
   std::string found(const std::string& key) const;
 
   const std::string& file() const { return file_; }
-  std::vector<std::string> take_warnings() { return std::move(warnings_); }
+  std::vector<std::string> take_warnings() {
+    return std::move(findings_->warnings);
+  }
   /// Throws one Error (kBadInput) when there were problems.
   void throw_problems() const;
 
  private:
+  /// Shared with the keys of inner objects.
+  struct Findings {
+    std::vector<std::string> problems;
+    std::vector<std::string> warnings;
+  };
+
+  HfKeys() = default;
   const nlohmann::json* find(const std::string& key);
 
-  std::unique_ptr<const nlohmann::json> root_;
+  std::shared_ptr<const nlohmann::json> root_;
+  std::shared_ptr<Findings> findings_;
   std::string file_;
+  std::string prefix_;  // "attn." of an inner object
   std::set<std::string> seen_;
-  std::vector<std::string> problems_;
-  std::vector<std::string> warnings_;
 };
 
 }  // namespace osdn::interchange

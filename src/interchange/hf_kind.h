@@ -13,6 +13,7 @@ enum class Family {
   kPlain,      ///< flash-linear-attention
   kOsla,       ///< online-scaled, of the OSDN authors' code
   kOsdnDelta,  ///< ours, for DeltaNets that theirs cannot express
+  kLlama,      ///< transformers' Llama: names and keys of its own
 };
 
 struct HfKind {
@@ -23,7 +24,7 @@ struct HfKind {
   std::string_view other_architecture;  ///< that we read too; "" for none
 };
 
-inline constexpr std::array<HfKind, 7> kHfKinds = {{
+inline constexpr std::array<HfKind, 8> kHfKinds = {{
     {"delta_net", config::LayerKind::kDeltaNet, Family::kPlain,
      "DeltaNetForCausalLM", ""},
     {"gated_deltanet", config::LayerKind::kGdn, Family::kPlain,
@@ -36,6 +37,8 @@ inline constexpr std::array<HfKind, 7> kHfKinds = {{
     {"os_kda", config::LayerKind::kKda, Family::kOsla, "OSKDAForCausalLM", ""},
     {"osdn_delta_net", config::LayerKind::kDeltaNet, Family::kOsdnDelta,
      "OsdnDeltaNetForCausalLM", ""},
+    {"llama", config::LayerKind::kTransformer, Family::kLlama,
+     "LlamaForCausalLM", ""},
 }};
 
 }  // namespace osdn::interchange

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "grouped_rows.h"
+#include "hf_names.h"
 #include "osdn/arch/parameter_table.h"
 #include "osdn/checkpoint/finite_check.h"
 #include "osdn/core/concat.h"
@@ -21,7 +22,7 @@ using checkpoint::WeightFiles;
 using config::ModelConfig;
 using config::Retention;
 
-constexpr std::string_view kEmbedding = "model.embeddings.weight";
+const std::string kEmbedding = "model.embeddings.weight";
 constexpr std::string_view kHead = "lm_head.weight";
 constexpr std::string_view kGamma = ".osgm_gamma_log";
 
@@ -64,7 +65,7 @@ class Checker {
   void run() {
     std::set<std::string> expected;
     for (const arch::Parameter& parameter : table_) {
-      expected.insert(parameter.name);
+      expected.insert(name_in_files(model_, parameter.name));
       check(parameter);
     }
     for (const TensorView& tensor : files_.tensors()) {
@@ -86,7 +87,7 @@ class Checker {
   }
 
   void check(const arch::Parameter& parameter) {
-    const std::string& name = parameter.name;
+    const std::string name = name_in_files(model_, parameter.name);
     if (!files_.contains(name)) {
       fault("missing: ", name, " ", text_of(parameter.shape));
       return;
@@ -107,15 +108,49 @@ class Checker {
     }
   }
 
-  // Trap 2.
   bool ignored(const TensorView& tensor) {
+    return is_tied_head(tensor) || is_rotary_table(tensor);
+  }
+
+  // Trap 2.
+  bool is_tied_head(const TensorView& tensor) {
+    const std::string embedding = name_in_files(model_, kEmbedding);
     if (!model_.tie_word_embeddings || tensor.name != kHead ||
-        !files_.contains(kEmbedding)) {
+        !files_.contains(embedding)) {
       return false;
     }
-    if (!same_values(tensor, files_.tensor(kEmbedding))) {
-      fault(kHead, " differs from ", kEmbedding,
+    if (!same_values(tensor, files_.tensor(embedding))) {
+      fault(kHead, " differs from ", embedding,
             ", but tie_word_embeddings is true");
+    }
+    return true;
+  }
+
+  // Files of older versions hold what the rotary positions turn by, which
+  // follows from the configuration. Kept in a narrow type it has three digits.
+  bool is_rotary_table(const TensorView& tensor) {
+    if (model_.softmax_layers() == 0 || !tensor.name.ends_with(".inv_freq")) {
+      return false;
+    }
+    const std::int64_t pairs = model_.softmax_head_dim() / 2;
+    bool same = tensor.shape == std::vector<std::int64_t>{pairs} &&
+                is_floating(tensor.dtype);
+    const std::vector<std::byte> bytes =
+        same ? convert(tensor, DType::kF32) : std::vector<std::byte>();
+    for (std::int64_t i = 0; same && i < pairs; ++i) {
+      float value = 0;
+      std::memcpy(&value,
+                  bytes.data() + static_cast<std::size_t>(i) * sizeof(value),
+                  sizeof(value));
+      const double exact =
+          std::pow(model_.softmax.rope_theta,
+                   -static_cast<double>(i) / static_cast<double>(pairs));
+      same = std::abs(value - exact) <= 0.01 * exact;
+    }
+    if (!same) {
+      fault(tensor.name,
+            " is not what rope_theta = ", model_.softmax.rope_theta,
+            " gives for heads of ", 2 * pairs, " channels");
     }
     return true;
   }
@@ -161,7 +196,9 @@ bool resolve_constant_retention(const WeightFiles& files,
       tensors.begin(), tensors.end(), [&](const TensorView* tensor) {
         return holds_logit_of(*tensor, scale.retention_value);
       });
-  if (same && std::ssize(tensors) == imported.model.num_layers) return true;
+  if (same && std::ssize(tensors) ==
+                  imported.model.num_layers - imported.model.softmax_layers())
+    return true;
   scale.retention = Retention::kPerHead;
   imported.warnings.push_back(
       concat(files.path().string(), ": osgm_gamma_log is not the logit of ",
@@ -190,7 +227,8 @@ TensorSet import_weights(const WeightFiles& files, ImportedConfig& imported,
   Checker(files, in_files).run();
   TensorSet out;
   for (const arch::Parameter& parameter : arch::parameter_table(model)) {
-    TensorView tensor = files.tensor(parameter.name);
+    TensorView tensor = files.tensor(name_in_files(model, parameter.name));
+    tensor.name = parameter.name;
     std::vector<std::byte> bytes;
     if (dtype && tensor.dtype != *dtype) {
       bytes = convert(tensor, *dtype);

@@ -6,6 +6,7 @@
 
 #include "initialise.h"
 #include "osdn/core/error.h"
+#include "osdn/layers/softmax_attention.h"
 #include "osdn/ops/norm.h"
 #include "osdn/ops/recompute.h"
 #include "osdn/ops/swiglu.h"
@@ -16,8 +17,18 @@ namespace {
 struct Block {
   at::Tensor attn_norm, mlp_norm;
   at::Tensor gate_proj, up_proj, down_proj;
-  layers::Attention attention;
+  std::unique_ptr<const layers::Mixer> attention;
 };
+
+std::unique_ptr<const layers::Mixer> make_mixer(
+    const config::ModelConfig& config, std::int64_t layer,
+    const layers::ParameterSource& parameters) {
+  if (config.is_softmax(layer)) {
+    return std::make_unique<layers::SoftmaxAttention>(config, layer,
+                                                      parameters);
+  }
+  return std::make_unique<layers::Attention>(config, layer, parameters);
+}
 
 Block make_block(const config::ModelConfig& config, std::int64_t layer,
                  const layers::ParameterSource& parameters) {
@@ -25,12 +36,9 @@ Block make_block(const config::ModelConfig& config, std::int64_t layer,
   const auto get = [&](const char* name) {
     return parameters.get(prefix + name);
   };
-  return {get("attn_norm.weight"),
-          get("mlp_norm.weight"),
-          get("mlp.gate_proj.weight"),
-          get("mlp.up_proj.weight"),
-          get("mlp.down_proj.weight"),
-          layers::Attention(config, layer, parameters)};
+  return {get("attn_norm.weight"),     get("mlp_norm.weight"),
+          get("mlp.gate_proj.weight"), get("mlp.up_proj.weight"),
+          get("mlp.down_proj.weight"), make_mixer(config, layer, parameters)};
 }
 
 /// in: the residual stream and its norm; out: the same behind the block, with
@@ -43,7 +51,7 @@ std::vector<at::Tensor> run_block(const Block& block,
                                   layers::AttentionObserver* observer,
                                   double eps) {
   const at::Tensor mixed =
-      block.attention.forward(in[1], documents, state, observer);
+      block.attention->forward(in[1], documents, state, observer);
   const ops::ResidualNorm middle =
       ops::add_rms_norm(mixed, in[0], block.mlp_norm, eps);
   const at::Tensor fed = ops::swiglu_mlp(middle.y, block.gate_proj,

@@ -34,7 +34,8 @@ std::string gpu_use(const config::Config& config, double tokens_per_s,
   const std::optional<double> peak =
       peak_tflops > 0 ? peak_tflops * 1e12 : arch::peak_flops(ops::gpu().name);
   const double flops =
-      arch::flops_per_token(config.model).total() * tokens_per_s;
+      arch::flops_per_token(config.model, config.data.context_length).total() *
+      tokens_per_s;
   return concat(
       "at most ", gib(memory.peak), " of ", gib(ops::gpu().memory_bytes),
       " GiB of GPU memory, model FLOP utilisation ",

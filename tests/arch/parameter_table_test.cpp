@@ -246,6 +246,38 @@ TEST(ParameterTable, R6_small_parameters_stay_in_fp32) {
   }
 }
 
+TEST(ParameterTable, softmax_layers_have_four_matrices) {
+  ModelConfig model = model_of(LayerKind::kKda, 3, 64, 2);
+  model.head_dim = 16;
+  model.softmax.layers = {0, 2};
+  model.softmax.num_heads = 4;
+  model.softmax.num_kv_heads = 2;
+  model.softmax.head_dim = 8;
+  const auto hybrid = parameter_table(model);
+  const std::string softmax = "model.layers.2.attn.";
+  EXPECT_EQ(find(hybrid, softmax + "q_proj.weight").shape,
+            (std::vector<std::int64_t>{32, 64}));
+  EXPECT_EQ(find(hybrid, softmax + "k_proj.weight").shape,
+            (std::vector<std::int64_t>{16, 64}));
+  EXPECT_EQ(find(hybrid, softmax + "v_proj.weight").shape,
+            (std::vector<std::int64_t>{16, 64}));
+  EXPECT_EQ(find(hybrid, softmax + "o_proj.weight").shape,
+            (std::vector<std::int64_t>{64, 32}));
+  EXPECT_THROW(find(hybrid, softmax + "A_log"), std::runtime_error);
+  EXPECT_NO_THROW(find(hybrid, "model.layers.1.attn.A_log"));
+  // The sum of its layers; a transformer has no others.
+  ModelConfig delta = model;
+  delta.softmax = {};
+  ModelConfig transformer = model;
+  transformer.layer = LayerKind::kTransformer;
+  transformer.softmax.layers.clear();
+  EXPECT_EQ(3 * total(model), total(delta) + 2 * total(transformer));
+  for (const Parameter& parameter : parameter_table(transformer)) {
+    EXPECT_EQ(parameter.keep_fp32, parameter.part == Part::kNorm)
+        << parameter.name;
+  }
+}
+
 TEST(ParameterTable, counts_by_part) {
   const Counts counts = count_parameters(parameter_table(
       with(published_rows()[0].model, Retention::kDataDependent)));

@@ -157,7 +157,13 @@ TEST(Reader, wrong_types) {
       {"data.train=x", "is \"x\" (write [\"x\"]), but must be a list"},
       {"data.train=[1]", "holds 1, but must be a list of strings"},
       {"data.train=[\"\"]", "holds \"\", but must be a list of strings"},
-      {"model.layer=3", "is 3, but must be \"deltanet\", \"gdn\" or \"kda\""},
+      {"model.layer=3",
+       "is 3, but must be \"deltanet\", \"gdn\", \"kda\" or \"transformer\""},
+      {"model.softmax.layers=3", "is 3, but must be a list of integers from 0"},
+      {"model.softmax.layers=[1.5]", "holds 1.5, but must be a list of"},
+      {"model.softmax.layers=[\"1\"]", "holds \"1\", but must be a list of"},
+      {"model.softmax.layers=[-1]", "holds -1, but must be a list of"},
+      {"model.softmax.layers=[99999999999999999999]", "but must be a list of"},
       {"model=3", "/model in --set model=3 is 3, but must be an object."},
   };
   for (const auto& [text, expected] : cases) {

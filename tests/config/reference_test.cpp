@@ -32,6 +32,8 @@ std::map<std::string, Change> changes() {
   const std::string gdn = "model.layer=gdn";
   const std::string kda = "model.layer=kda";
   const std::string on = "model.preconditioner={}";
+  const std::string hybrid = "model.softmax.layers=[1]";
+  const std::string transformer = "model.layer=transformer";
   return {
       {"run_dir", {"runs/y", {}}},
       {"model.layer", {"gdn", {}}},
@@ -57,6 +59,14 @@ std::map<std::string, Change> changes() {
       {"model.norm_eps", {"1e-5", {}}},
       {"model.initializer_range", {"0.01", {}}},
       {"model.tie_word_embeddings", {"true", {}}},
+      {"model.softmax.layers", {"[1, 3]", {}}},
+      {"model.softmax.num_heads", {"4", {hybrid}}},
+      {"model.softmax.num_kv_heads", {"2", {hybrid}}},
+      {"model.softmax.head_dim", {"32", {transformer}}},
+      {"model.softmax.rope_theta", {"500000", {transformer}}},
+      {"model.token_ids.bos", {"0", {}}},
+      {"model.token_ids.eos", {"3", {}}},
+      {"model.token_ids.pad", {"0", {}}},
       {"model.preconditioner.preset", {"published-runs", {on}}},
       {"model.preconditioner.eta", {"0.1", {on}}},
       {"model.preconditioner.d_min", {"0.25", {on}}},
@@ -188,7 +198,7 @@ TEST(Reference, shipped_configurations_are_sound) {
       EXPECT_NO_THROW(load({entry.path().string(), {}})) << entry.path();
     }
   }
-  EXPECT_GE(files, 27);
+  EXPECT_GE(files, 30);
 }
 
 // The sizes that layers.md section 9 gives a layer.
@@ -264,6 +274,28 @@ TEST(Reference, published_configurations_have_the_published_recipe) {
         expect_published_recipe(config, big);
       }
     }
+  }
+}
+
+// The reference beside them: the same width, depth and recipe.
+TEST(Reference, transformers_have_the_published_recipe) {
+  for (const std::string size : {"340m", "1.3b"}) {
+    SCOPED_TRACE(size);
+    const std::string name = size + "_transformer";
+    const bool big = size == "1.3b";
+    const Config config =
+        load({std::string(OSDN_SOURCE_DIR) + "/configs/" + name + ".json", {}});
+    EXPECT_EQ(config.run_dir, "runs/" + name);
+    EXPECT_TRUE(config.model.is_transformer());
+    EXPECT_EQ(config.model.num_layers, 24);
+    EXPECT_EQ(config.model.hidden_size, big ? 2048 : 1024);
+    EXPECT_EQ(config.model.softmax_heads(), big ? 32 : 16);
+    EXPECT_EQ(config.model.softmax_kv_heads(), big ? 32 : 16);
+    EXPECT_EQ(config.model.softmax_head_dim(), 64);
+    EXPECT_EQ(config.model.softmax.rope_theta, 10000);
+    EXPECT_EQ(config.model.vocab_size, 32000);
+    EXPECT_EQ(config.model.mlp_width(), big ? 5632 : 2816);
+    expect_published_recipe(config, big);
   }
 }
 

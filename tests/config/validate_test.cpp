@@ -53,6 +53,33 @@ std::vector<Impossible> impossible() {
       {{"model.hidden_size=1", "model.num_heads=1", "model.hidden_ratio=0.5"},
        "/model/hidden_ratio in --set model.hidden_ratio=0.5 is 0.5, which "
        "leaves a SwiGLU of width 0"},
+      // softmax
+      {{"model.softmax.layers=[2, 1]"},
+       "/model/softmax/layers in --set model.softmax.layers=[2, 1] is [2, 1], "
+       "but must rise, with no layer twice."},
+      {{"model.softmax.layers=[1, 1]"}, "must rise, with no layer twice."},
+      {{"model.softmax.layers=[3, 24]"},
+       "is [3, 24], but the layers of /model/num_layers = 24 are 0 to 23."},
+      {{"model.layer=transformer", "model.softmax.num_heads=7"},
+       "/model/softmax/num_heads in --set model.softmax.num_heads=7 is 7, "
+       "which "
+       "does not divide /model/hidden_size = 1024. Use 1, 2, 4, 8 or 16, or "
+       "give /model/softmax/head_dim."},
+      {{"model.layer=transformer", "model.hidden_size=200"},
+       "/model/softmax/num_heads is 3, which does not divide"},
+      {{"model.layer=transformer", "model.softmax.num_kv_heads=3"},
+       "is 3, which does not divide /model/softmax/num_heads = 16. Use 1, 2, 4 "
+       "or 8."},
+      {{"model.softmax.layers=[0]", "model.softmax.head_dim=5"},
+       "/model/softmax/head_dim in --set model.softmax.head_dim=5 gives "
+       "softmax "
+       "heads of 5 channels, but rotary positions turn pairs."},
+      {{"model.layer=transformer", "model.softmax.num_heads=1024"},
+       "gives softmax heads of 1 channels"},
+      {{"model.layer=transformer", "model.preconditioner={}"},
+       "/model/preconditioner scales the delta rule's keys, but /model/layer "
+       "in "
+       "--set model.layer=transformer is \"transformer\""},
       {{"training.device=cuda", "model.hidden_size=1000", "model.num_heads=10"},
        "gives key heads of 100 channels, but /training/device is \"cuda\", "
        "whose kernels take multiples of 8 up to 256."},
@@ -145,6 +172,16 @@ TEST(Validate, the_other_side_of_each_limit_is_legal) {
   for (const std::vector<std::string>& overrides :
        std::vector<std::vector<std::string>>{
            {"model.num_heads=16"},
+           {"model.layer=transformer"},
+           {"model.layer=transformer", "model.hidden_size=32"},
+           {"model.layer=transformer", "training.device=cuda",
+            "model.softmax.num_heads=4"},
+           {"model.layer=transformer", "model.hidden_size=200",
+            "model.softmax.num_heads=3", "model.softmax.head_dim=64"},
+           {"model.softmax.layers=[0, 23]", "model.softmax.num_kv_heads=1"},
+           {"model.softmax.layers=[]"},
+           {"model.layer=kda", "model.preconditioner={}",
+            "model.softmax.layers=[5]"},
            {"model.expand_k=0.5", "model.num_heads=16"},
            {"model.layer=gdn", "model.head_dim=2", "model.expand_v=1.5"},
            {"model.layer=gdn", "model.num_heads=6", "model.num_v_heads=12"},
@@ -185,6 +222,19 @@ TEST(Validate, R2_training_and_schedule_may_differ_in_length) {
 TEST(Validate, G4_keys_without_effect_are_refused) {
   const std::string pre = "model.preconditioner.";
   const std::vector<Impossible> cases = {
+      {{"model.softmax.num_heads=4"}, "/model/softmax/num_heads"},
+      {{"model.softmax.rope_theta=500"}, "/model/softmax/rope_theta"},
+      {{"model.softmax.layers=[]", "model.softmax.head_dim=64"},
+       "/model/softmax/head_dim"},
+      {{"model.layer=transformer", "model.softmax.layers=[1]"},
+       "/model/softmax/layers"},
+      {{"model.layer=transformer", "model.num_heads=8"}, "/model/num_heads"},
+      {{"model.layer=transformer", "model.head_dim=64"}, "/model/head_dim"},
+      {{"model.layer=transformer", "model.conv_size=4"}, "/model/conv_size"},
+      {{"model.layer=transformer", "model.use_gate=true"}, "/model/use_gate"},
+      {{"model.layer=transformer", "model.expand_v=1"}, "/model/expand_v"},
+      {{"model.layer=transformer", "model.allow_neg_eigval=true"},
+       "/model/allow_neg_eigval"},
       {{"model.head_dim=128"}, "/model/head_dim"},
       {{"model.num_v_heads=8"}, "/model/num_v_heads"},
       {{"model.layer=gdn", "model.expand_k=1"}, "/model/expand_k"},

@@ -30,6 +30,8 @@ class Evaluate : public testing::Test {
     test::write_tokenizer(*dir_ / "t.model");
     test::save_checkpoint(*dir_ / "osdn", 1, test::osdn_apf_model());
     test::save_checkpoint(*dir_ / "plain", 1, test::deltanet_model());
+    test::save_checkpoint(*dir_ / "hybrid", 1, test::hybrid_model());
+    test::save_checkpoint(*dir_ / "softmax", 1, test::transformer_model());
     test::put_file(*dir_ / "text.txt", test::tiny_text(2, 4));
     test::put_file(*dir_ / "wiki.raw", " = A = \n ab cd . \n = B = \n fg h \n");
   }
@@ -68,7 +70,8 @@ class Evaluate : public testing::Test {
   }
   /// Log-likelihood of each line from eval.md 2, token by token.
   static std::vector<double> expected_lines(std::optional<std::int64_t> max_len,
-                                            bool bos) {
+                                            bool bos,
+                                            const std::string& model = "osdn") {
     const tokenizer::Tokenizer tokenizer(*dir_ / "t.model");
     const std::int32_t prefix = *tokenizer.bos_id();
     std::istringstream text(test::tiny_text(2, 4));
@@ -85,7 +88,7 @@ class Evaluate : public testing::Test {
         const std::int64_t first =
             begin == 0 ? 0 : std::max<std::int64_t>(end - m, 0);
         const auto rows = test::token_by_token(
-            *dir_ / "osdn", {t.begin() + first, t.begin() + end});
+            *dir_ / model, {t.begin() + first, t.begin() + end});
         for (std::int64_t i = begin; i < end; ++i) {
           sum += rows[static_cast<std::size_t>(i - first)]
                      [static_cast<std::size_t>(
@@ -141,14 +144,21 @@ TEST_F(Evaluate, rolling_full_carries_the_state_and_is_labelled) {
   EvalOptions request = options({"ppl"});
   request.rolling = "full";
   request.batch_tokens = 11;
-  const Result full = find(evaluate(request), "byte_perplexity");
-  EXPECT_EQ(full.protocol, "full");
-  EXPECT_FALSE(full.max_len);
-  double total = 0;
-  for (const double sum : expected_lines(std::nullopt, false)) total += sum;
-  EXPECT_NEAR(std::log(full.value),
-              -total / json::parse(full.detail).at("bytes").get<double>(),
-              1e-10);
+  Result full;
+  for (const char* model : {"softmax", "hybrid", "osdn"}) {
+    SCOPED_TRACE(model);
+    request.model = *dir_ / model;
+    full = find(evaluate(request), "byte_perplexity");
+    EXPECT_EQ(full.protocol, "full");
+    EXPECT_FALSE(full.max_len);
+    double total = 0;
+    for (const double sum : expected_lines(std::nullopt, false, model)) {
+      total += sum;
+    }
+    EXPECT_NEAR(std::log(full.value),
+                -total / json::parse(full.detail).at("bytes").get<double>(),
+                1e-10);
+  }
   request.max_len = "none";
   EXPECT_EQ(value(evaluate(request), "byte_perplexity"), full.value);
   request.max_len = "8";
@@ -234,6 +244,24 @@ TEST_F(Evaluate, q_geo_pools_to_the_total) {
   for (const Result& result : plain.results) {
     EXPECT_NE(result.metric, "q_geo_ones");
   }
+}
+
+TEST_F(Evaluate, q_geo_needs_a_layer_with_the_delta_rule) {
+  EvalOptions request = options({"q_geo", "ppl"});
+  request.model = *dir_ / "hybrid";
+  const Evaluation hybrid = evaluate(request);
+  const json detail = json::parse(find(hybrid, "q_geo").detail);
+  ASSERT_EQ(detail.at("layers").size(), 1U);
+  EXPECT_EQ(detail.at("layers")[0].at("layer"), 0);
+  EXPECT_EQ(find(hybrid, "q_geo").n,
+            detail.at("tokens").get<std::int64_t>() * 2);
+
+  request.model = *dir_ / "softmax";
+  const Evaluation softmax = evaluate(request);
+  ASSERT_EQ(softmax.failures.size(), 1U);
+  EXPECT_EQ(softmax.failures[0].task, "q_geo");
+  EXPECT_THAT(softmax.failures[0].message, HasSubstr("softmax attention"));
+  find(softmax, "byte_perplexity");
 }
 
 TEST_F(Evaluate, a_task_without_its_data_stops_only_itself) {

@@ -61,6 +61,20 @@ json deltanet_model() {
           {"initializer_range", 0.3}};
 }
 
+json hybrid_model() {
+  json model = deltanet_model();
+  model["softmax"] = {{"layers", {1}}, {"num_heads", 4}, {"num_kv_heads", 2}};
+  return model;
+}
+
+json transformer_model() {
+  json model = hybrid_model();
+  model["layer"] = "transformer";
+  model.erase("num_heads");
+  model["softmax"].erase("layers");
+  return model;
+}
+
 std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir,
                                       std::int64_t step, const json& model,
                                       std::uint64_t seed,

@@ -24,6 +24,11 @@ nlohmann::json osdn_apf_model();
 /// The same without a preconditioner.
 nlohmann::json deltanet_model();
 
+/// A DeltaNet whose second layer is softmax attention.
+nlohmann::json hybrid_model();
+/// The softmax reference.
+nlohmann::json transformer_model();
+
 /// Saves a checkpoint with first values of `seed`, wide enough that
 /// predictions differ, into <run_dir>/checkpoints; returns its folder.
 std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir,

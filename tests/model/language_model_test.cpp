@@ -19,6 +19,7 @@ namespace {
 using config::LayerKind;
 using config::ModelConfig;
 using config::Retention;
+using config::SoftmaxConfig;
 
 ModelConfig tiny(LayerKind layer, bool osdn, Retention retention) {
   ModelConfig c;
@@ -63,6 +64,33 @@ std::vector<Case> nine_layers() {
   ModelConfig constant = tiny(LayerKind::kKda, true, Retention::kConstant);
   constant.preconditioner.retention_value = 0.9;
   all.push_back({"kda_constant", constant});
+  return all;
+}
+
+SoftmaxConfig grouped_softmax() {
+  SoftmaxConfig softmax;
+  softmax.num_heads = 4;
+  softmax.num_kv_heads = 2;
+  return softmax;
+}
+
+// The softmax reference, and a hybrid of each of the nine.
+std::vector<Case> softmax_models() {
+  std::vector<Case> all;
+  ModelConfig transformer =
+      tiny(LayerKind::kTransformer, false, Retention::kNone);
+  transformer.head_dim.reset();
+  transformer.softmax = grouped_softmax();
+  all.push_back({"transformer", transformer});
+  transformer.softmax.num_kv_heads = 4;
+  transformer.softmax.head_dim = 6;
+  all.push_back({"transformer_ungrouped", transformer});
+  for (Case one : nine_layers()) {
+    one.name += "_hybrid";
+    one.config.softmax = grouped_softmax();
+    one.config.softmax.layers = {1};
+    all.push_back(one);
+  }
   return all;
 }
 
@@ -150,6 +178,35 @@ TEST_P(NineLayers, V1_other_documents_change_no_bit) {
   EXPECT_FALSE(at::equal(before.narrow(0, 0, 70), after.narrow(0, 0, 70)));
 }
 
+// Parameters see a document through its own tokens only: with labels in one
+// document, the others' tokens change no bit of any gradient.
+TEST_P(NineLayers, V1_other_documents_change_no_bit_of_a_gradient) {
+  LanguageModel model = make(GetParam().config, at::kFloat);
+  const ops::Documents documents({0, 70, 150, 170});
+  at::Tensor tokens = random_tokens(1, 170, 40);
+  at::Tensor labels = at::full({170}, ops::kNoLabel, at::kLong);
+  labels.narrow(0, 70, 80).copy_(random_tokens(2, 80, 40));
+  const auto gradients = [&] {
+    model.loss_sum({tokens, labels, documents}).backward();
+    std::vector<at::Tensor> all;
+    for (const ModelParameter& p : model.parameters()) {
+      all.push_back(p.tensor.grad().clone());
+      at::Tensor parameter = p.tensor;
+      parameter.mutable_grad() = at::Tensor();
+    }
+    return all;
+  };
+  const std::vector<at::Tensor> before = gradients();
+  tokens.narrow(0, 0, 70).copy_(random_tokens(9, 70, 40));
+  tokens.narrow(0, 150, 20).copy_(random_tokens(8, 20, 40));
+  const std::vector<at::Tensor> after = gradients();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const std::string& name = model.parameters()[i].info.name;
+    EXPECT_TRUE(at::equal(before[i], after[i])) << name;
+    EXPECT_GT(before[i].abs().max().item<float>(), 0) << name;
+  }
+}
+
 TEST_P(NineLayers, K3_later_tokens_change_no_earlier_bit) {
   LanguageModel model = make(GetParam().config, at::kFloat);
   at::Tensor tokens = random_tokens(1, 90, 40);
@@ -185,6 +242,48 @@ TEST_P(NineLayers, V3_V5_any_split_gives_the_outputs_of_the_whole) {
   }
 }
 
+// Documents side by side, each going on at its own pace, some not at all.
+TEST_P(NineLayers, V3_documents_go_on_side_by_side) {
+  LanguageModel model = make(GetParam().config, at::kDouble);
+  const std::vector<std::int64_t> lengths = {40, 17, 29};
+  std::vector<at::Tensor> tokens, whole;
+  const at::NoGradGuard no_grad;
+  for (std::size_t n = 0; n < lengths.size(); ++n) {
+    tokens.push_back(random_tokens(n + 1, lengths[n], 40));
+    whole.push_back(
+        model.logits(tokens[n], ops::Documents::single(lengths[n])).clone());
+  }
+  Xoshiro256 random(5);
+  ModelState state;
+  std::vector<std::int64_t> done(lengths.size(), 0);
+  std::vector<double> worst(lengths.size(), 0);
+  while (done != lengths) {
+    std::vector<std::int64_t> cu_seqlens = {0};
+    std::vector<at::Tensor> pieces;
+    for (std::size_t n = 0; n < lengths.size(); ++n) {
+      const std::int64_t count = std::min<std::int64_t>(
+          lengths[n] - done[n], static_cast<std::int64_t>(random.below(9)));
+      pieces.push_back(tokens[n].narrow(0, done[n], count));
+      cu_seqlens.push_back(cu_seqlens.back() + count);
+    }
+    if (cu_seqlens.back() == 0) continue;
+    const at::Tensor logits =
+        model.logits(at::cat(pieces), ops::Documents(cu_seqlens), &state);
+    for (std::size_t n = 0; n < lengths.size(); ++n) {
+      const std::int64_t count = cu_seqlens[n + 1] - cu_seqlens[n];
+      if (count == 0) continue;
+      const at::Tensor error = logits.narrow(0, cu_seqlens[n], count) -
+                               whole[n].narrow(0, done[n], count);
+      worst[n] = std::max(worst[n], error.abs().max().item<double>());
+      done[n] += count;
+    }
+  }
+  for (const double error : worst) EXPECT_LT(error, 1e-10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Softmax, NineLayers,
+                         testing::ValuesIn(softmax_models()),
+                         [](const auto& c) { return c.param.name; });
 INSTANTIATE_TEST_SUITE_P(Layers, NineLayers, testing::ValuesIn(nine_layers()),
                          [](const auto& c) { return c.param.name; });
 

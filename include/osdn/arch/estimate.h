@@ -34,6 +34,14 @@ std::string name_of(Compute compute);  ///< "fp32", "fp64", "bf16"
 ///     + HV K, and HV for APF      d, r
 ///     + HV K V / 64               a state every 64 tokens
 ///
+/// and for a softmax layer, with H heads of width D over G heads of keys,
+///
+///   A = 4 h + 2 (H + G) D + G D   projected, q and k turned
+///     + 2 H D if H > G            keys and values spread over their groups
+///     + D                         cosines and sines of the positions
+///     + H D + 4 i                 output, SwiGLU
+///   F = H                         log of the softmax's sum
+///
 /// Scratch of the operators, logits by chunks and the program itself come on
 /// top. Measured: the resident memory of a CPU run of the quickstart's model
 /// grows by 107 KB a token between rows of 2,048 and 16,384 tokens, against
@@ -53,23 +61,27 @@ Memory estimate_memory(const config::ModelConfig& model, Compute compute,
 /// and an addition being two. The backward costs twice the forward:
 ///
 ///   3 (2 M + L (6 HV K V + HV K V gated + 2 W (2 kd + vd) + 8 HV K
-///   preconditioned))
+///   preconditioned) + S 2 H D (C + 1))
 ///
 /// M: weights that multiply (every matrix and the head, not the embedding's
 /// rows). 6 HV K V: the recurrence as it is defined, one read, one write, one
 /// output; chunk forms do more, which does not count as useful work. Hence a
-/// utilisation from this figure never exceeds what was really done.
+/// utilisation from this figure never exceeds what was really done. The last
+/// term is that of S softmax layers (L counts the others) in a document of C
+/// tokens, where a token sees (C + 1) / 2 keys on average.
 struct Flops {
   double matrices = 0;    ///< 6 M
   double recurrence = 0;  ///< delta rule and decay
   double convolution = 0;
   double preconditioner = 0;
+  double softmax = 0;
 
   double total() const {
-    return matrices + recurrence + convolution + preconditioner;
+    return matrices + recurrence + convolution + preconditioner + softmax;
   }
 };
-Flops flops_per_token(const config::ModelConfig& model);
+/// `document`: tokens C of a document, which a softmax layer's work grows with.
+Flops flops_per_token(const config::ModelConfig& model, std::int64_t document);
 /// The formula above in one line, for logs.
 std::string flops_formula();
 

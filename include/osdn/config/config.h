@@ -10,13 +10,18 @@
 
 namespace osdn::config {
 
-enum class LayerKind { kDeltaNet, kGdn, kKda };  // "deltanet" "gdn" "kda"
-enum class Retention {                           // of the preconditioner
-  kNone,                                         // "none": r = 1
-  kDataDependent,  // "data_dependent": APF with its own gate
-  kTied,           // "tied": r = alpha, GDN only
-  kConstant,       // "constant": r = retention_value, for imported models
-  kPerHead,        // "per_head": learned, one a head, for imported models
+enum class LayerKind {
+  kDeltaNet,     // "deltanet"
+  kGdn,          // "gdn"
+  kKda,          // "kda"
+  kTransformer,  // "transformer": softmax attention everywhere
+};
+enum class Retention {  // of the preconditioner
+  kNone,                // "none": r = 1
+  kDataDependent,       // "data_dependent": APF with its own gate
+  kTied,                // "tied": r = alpha, GDN only
+  kConstant,            // "constant": r = retention_value, for imported models
+  kPerHead,             // "per_head": learned, one a head, for imported models
 };
 enum class KeyNorm { kFloor, kOff, kAdd };  // "floor" "off" "add"
 enum class QkActivation { kSilu, kRelu, kElu, kIdentity };
@@ -37,6 +42,26 @@ struct PreconditionerConfig {
   Retention retention = Retention::kNone;
   double retention_bias = 6.9;     ///< b_r at the start; r = sigmoid(b_r)
   double retention_value = 0.999;  ///< r of a constant retention
+};
+
+/// model.softmax: causal softmax attention in the form of Llama, with rotary
+/// positions and grouped heads. Every layer of a transformer has it; in other
+/// models, a hybrid, the layers that are listed have it in place of the delta
+/// rule.
+struct SoftmaxConfig {
+  std::vector<std::int64_t> layers;  ///< from 0, rising; not for a transformer
+  std::optional<std::int64_t> num_heads;     ///< hidden_size / 64
+  std::optional<std::int64_t> num_kv_heads;  ///< = num_heads
+  std::optional<std::int64_t> head_dim;      ///< = hidden_size / num_heads
+  double rope_theta = 10000.0;
+};
+
+/// model.token_ids: the special tokens' numbers that stand in exchanged files,
+/// -1 for none. What is tokenized and packed has the tokenizer's own.
+struct TokenIds {
+  std::int64_t bos = 1;
+  std::int64_t eos = 2;
+  std::int64_t pad = -1;
 };
 
 /// model: layers.md 1 to 6 and 8.
@@ -65,14 +90,26 @@ struct ModelConfig {
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
   PreconditionerConfig preconditioner;
+  SoftmaxConfig softmax;
+  TokenIds token_ids;
 
-  // Derived sizes (layers.md 3 to 5); valid once validated.
+  bool is_transformer() const { return layer == LayerKind::kTransformer; }
+  bool is_softmax(std::int64_t layer_index) const;
+  std::int64_t softmax_layers() const;  ///< how many there are
+
+  // Derived sizes (layers.md 3 to 5); valid once validated. The first group is
+  // of the delta-rule layers, which a transformer lacks.
   std::int64_t value_heads() const;  ///< HV
   std::int64_t key_width() const;    ///< K, per head
   std::int64_t value_width() const;  ///< V, per head
-  std::int64_t mlp_width() const;    ///< i
   bool output_gate() const;          ///< use_gate with its layer's default
   double expand_v_or_default() const;
+
+  std::int64_t softmax_heads() const;
+  std::int64_t softmax_kv_heads() const;
+  std::int64_t softmax_head_dim() const;
+
+  std::int64_t mlp_width() const;  ///< i
 };
 
 /// data: what is read and how it is packed.

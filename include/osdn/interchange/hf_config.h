@@ -37,8 +37,9 @@ ImportedConfig hf_config_to_model(std::string_view text,
 struct ExportOptions {
   DType dtype = DType::kF32;  ///< of the weights beside it
   std::int64_t max_position_embeddings = 2048;
-  std::int64_t bos_token_id = 1;
-  std::int64_t eos_token_id = 2;
+  // In place of the model's own; -1: none.
+  std::optional<std::int64_t> bos_token_id{};
+  std::optional<std::int64_t> eos_token_id{};
   std::optional<std::int64_t> pad_token_id{};
 };
 

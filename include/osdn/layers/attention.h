@@ -1,7 +1,8 @@
 #pragma once
 // The linear-attention layers: DeltaNet, Gated DeltaNet and Kimi Delta
 // Attention, each plain, online-scaled (OSDN) or with adaptive preconditioner
-// forgetting (APF). layers.md 2 to 6 gives the order of the steps.
+// forgetting (APF). layers.md 2 to 6 gives the order of the steps. What every
+// attention layer, softmax included, has in common stands here too.
 
 #include <ATen/core/Tensor.h>
 
@@ -23,6 +24,12 @@ struct AttentionState {
   at::Tensor conv_q;  ///< [N, H K, W-1]
   at::Tensor conv_k;  ///< [N, H K, W-1]
   at::Tensor conv_v;  ///< [N, HV V, W-1]
+
+  // Softmax layers: the documents' keys, turned to their positions, and values
+  // so far, one document behind the other; n is a document's length so far.
+  at::Tensor cache_k;        ///< [sum of n, G, D]
+  at::Tensor cache_v;        ///< [sum of n, G, D]
+  at::Tensor cache_lengths;  ///< n, int64 [N] on the CPU
 };
 
 /// What the preconditioner's recurrence sees in one layer.
@@ -42,6 +49,18 @@ class AttentionObserver {
   virtual void on_attention(const AttentionTrace& trace) = 0;
 };
 
+/// One layer's mixing of positions.
+class Mixer {
+ public:
+  virtual ~Mixer() = default;
+  /// x [T, h], normalised by the block -> [T, h]. A state is continued from and
+  /// replaced; it and the observer may be null.
+  virtual at::Tensor forward(const at::Tensor& x,
+                             const ops::Documents& documents,
+                             AttentionState* state,
+                             AttentionObserver* observer) const = 0;
+};
+
 /// The parameters of one layer; undefined where the kind has none.
 struct AttentionWeights {
   at::Tensor q_proj, k_proj, v_proj, b_proj, o_proj;
@@ -54,15 +73,15 @@ struct AttentionWeights {
   at::Tensor d0, r_proj, r_bias;  // OSDN, APF; r_bias alone: r per head
 };
 
-class Attention {
+class Attention : public Mixer {
  public:
   /// Takes its weights by name ("model.layers.N.attn....") from the source.
   Attention(const config::ModelConfig& config, std::int64_t layer,
             const ParameterSource& parameters);
 
-  /// x [T, h], normalised by the block -> [T, h].
   at::Tensor forward(const at::Tensor& x, const ops::Documents& documents,
-                     AttentionState* state, AttentionObserver* observer) const;
+                     AttentionState* state,
+                     AttentionObserver* observer) const override;
 
  private:
   /// Everything that is a matrix product of the layer's input; undefined where
