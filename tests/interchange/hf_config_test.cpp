@@ -93,15 +93,16 @@ TEST(HfConfig, reference_files_are_read_without_warnings) {
   OSDN_NEEDS_SHARED("golden/hf");
   for (const char* name :
        {"delta_net", "delta_net_gated_tied", "gated_deltanet", "kda",
-        "kda_bounded", "os_gated_deltanet_tied", "os_kda_apf", "osla_delta_net",
-        "osla_delta_net_apf"}) {
+        "kda_bounded", "llama", "os_gated_deltanet_tied", "os_kda_apf",
+        "osla_delta_net", "osla_delta_net_apf"}) {
     SCOPED_TRACE(name);
     const auto path =
         ::osdn::test::shared_path("golden/hf") / name / "config.json";
     const ImportedConfig imported =
         hf_config_to_model(read_file(path), path.string());
     EXPECT_THAT(imported.warnings, IsEmpty());
-    EXPECT_EQ(imported.max_position_embeddings, 512);
+    EXPECT_EQ(imported.max_position_embeddings,
+              imported.model.is_transformer() ? 2048 : 512);
     // What is written for the model names the same type and class.
     const json original = json::parse(read_file(path));
     const json written = json::parse(model_to_hf_config(imported.model, {}));
@@ -140,13 +141,176 @@ TEST(HfConfig, written_files_name_what_the_public_classes_need) {
   EXPECT_FALSE(keys.contains("use_osgm"));
 }
 
+TEST(HfConfig, token_ids_are_kept) {
+  for (const char* type : {"kda", "llama"}) {
+    SCOPED_TRACE(type);
+    json keys = {{"model_type", type}};
+    const auto written = [&] {
+      return json::parse(model_to_hf_config(import(keys).model, {}));
+    };
+    // Missing: what the public classes take.
+    EXPECT_EQ(written().at("bos_token_id"), 1);
+    EXPECT_EQ(written().at("eos_token_id"), 2);
+    EXPECT_EQ(written().at("pad_token_id"), nullptr);
+    keys["bos_token_id"] = nullptr;
+    keys["eos_token_id"] = 11;
+    keys["pad_token_id"] = 0;
+    EXPECT_EQ(written().at("bos_token_id"), nullptr);
+    EXPECT_EQ(written().at("eos_token_id"), 11);
+    EXPECT_EQ(written().at("pad_token_id"), 0);
+    keys["pad_token_id"] = -1;
+    EXPECT_EQ(written().at("pad_token_id"), nullptr);
+    // Several end tokens: osdn has one.
+    keys["eos_token_id"] = {9, 12};
+    EXPECT_EQ(written().at("eos_token_id"), 9);
+    EXPECT_THAT(import(keys).warnings,
+                Contains(HasSubstr("eos_token_id is [9,12]")));
+    keys["eos_token_id"] = "2";
+    EXPECT_THAT(fault(keys), HasSubstr("eos_token_id is \"2\""));
+  }
+}
+
+// ---- softmax attention
+// -------------------------------------------------------
+
+TEST(HfConfig, a_llama_has_the_public_defaults) {
+  const ModelConfig model = import({{"model_type", "llama"}}).model;
+  EXPECT_TRUE(model.is_transformer());
+  EXPECT_EQ(model.vocab_size, 32000);
+  EXPECT_EQ(model.hidden_size, 4096);
+  EXPECT_EQ(model.mlp_width(), 11008);
+  EXPECT_EQ(model.num_layers, 32);
+  EXPECT_EQ(model.softmax_heads(), 32);
+  EXPECT_EQ(model.softmax_kv_heads(), 32);
+  EXPECT_EQ(model.softmax_head_dim(), 128);
+  EXPECT_EQ(model.softmax.rope_theta, 10000);
+  EXPECT_EQ(model.norm_eps, 1e-6);
+  EXPECT_FALSE(model.tie_word_embeddings);
+}
+
+TEST(HfConfig, the_rotary_base_stands_in_either_place) {
+  const json base = {{"model_type", "llama"}};
+  const auto theta = [](const json& keys) {
+    return import(keys).model.softmax.rope_theta;
+  };
+  EXPECT_EQ(theta(with(base, "rope_theta", 500000.0)), 500000);
+  EXPECT_EQ(theta(with(base, "rope_parameters", {{"rope_theta", 3000}})), 3000);
+  json both = with(base, "rope_theta", 700.0);
+  both["rope_parameters"] = {{"rope_type", "default"}};
+  EXPECT_EQ(theta(both), 700);
+  both["rope_parameters"]["rope_theta"] = 700;
+  EXPECT_EQ(theta(both), 700);
+  both["rope_parameters"]["rope_theta"] = 800;
+  EXPECT_THAT(fault(both), HasSubstr("rope_parameters.rope_theta is 800"));
+  EXPECT_EQ(theta(with(base, "rope_scaling", nullptr)), 10000);
+}
+
+TEST(HfConfig, llamas_that_osdn_cannot_express_are_refused) {
+  const json base = {{"model_type", "llama"}};
+  for (const char* place : {"rope_scaling", "rope_parameters"}) {
+    for (const char* key : {"rope_type", "type"}) {
+      EXPECT_THAT(fault(with(base, place, {{key, "llama3"}, {"factor", 8.0}})),
+                  HasSubstr(std::string(place) + "." + key + " is \"llama3\""));
+    }
+  }
+  EXPECT_THAT(
+      fault(with(base, "rope_parameters", {{"partial_rotary_factor", 0.5}})),
+      HasSubstr("partial_rotary_factor is 0.5"));
+  EXPECT_THAT(fault(with(base, "attention_bias", true)),
+              HasSubstr("attention_bias is true"));
+  EXPECT_THAT(fault(with(base, "mlp_bias", true)),
+              HasSubstr("mlp_bias is true"));
+  EXPECT_THAT(fault(with(base, "hidden_act", "gelu")),
+              HasSubstr("hidden_act is \"gelu\""));
+  EXPECT_THAT(fault(with(base, "num_attention_heads", 24)),
+              HasSubstr("num_attention_heads is 24"));
+  EXPECT_THAT(fault(with(base, "num_key_value_heads", 5)),
+              HasSubstr("num_key_value_heads is 5"));
+  EXPECT_THAT(fault(with(base, "head_dim", 7)), HasSubstr("head_dim"));
+  EXPECT_THAT(
+      fault(with(base, "architectures", json::array({"MistralForCausalLM"}))),
+      HasSubstr("\"LlamaForCausalLM\""));
+  EXPECT_THAT(import(with(base, "attention_dropout", 0.1)).warnings,
+              Contains(HasSubstr("attention_dropout")));
+}
+
+TEST(HfConfig, a_written_llama_serves_older_and_newer_readers) {
+  const ModelConfig model = test::sample_models().at("llama options");
+  const json keys = json::parse(model_to_hf_config(model, {}));
+  EXPECT_EQ(keys.at("rope_theta"), 500000.5);
+  EXPECT_EQ(keys.at("rope_parameters"),
+            (json{{"rope_theta", 500000.5}, {"rope_type", "default"}}));
+  EXPECT_EQ(keys.at("head_dim"), 6);
+  EXPECT_EQ(keys.at("num_attention_heads"), 4);
+  EXPECT_EQ(keys.at("num_key_value_heads"), 2);
+  EXPECT_EQ(keys.at("architectures"), json::array({"LlamaForCausalLM"}));
+  EXPECT_FALSE(keys.contains("attn"));
+  EXPECT_FALSE(keys.contains("num_heads"));
+}
+
+TEST(HfConfig, hybrids_name_their_softmax_layers) {
+  for (const char* type : {"delta_net", "gated_deltanet", "kda"}) {
+    SCOPED_TRACE(type);
+    const json base = small(type);
+    const json attn = {{"layers", {1}}, {"num_heads", 4}};
+    const ModelConfig model = import(with(base, "attn", attn)).model;
+    EXPECT_FALSE(model.is_softmax(0));
+    EXPECT_TRUE(model.is_softmax(1));
+    EXPECT_EQ(model.softmax_heads(), 4);
+    EXPECT_EQ(model.softmax_kv_heads(), 4);
+    EXPECT_EQ(model.softmax_head_dim(), 16);
+    EXPECT_EQ(model.softmax.rope_theta, 10000);
+    const auto changed = [&](const std::string& key, const json& value) {
+      return with(base, "attn", with(attn, key, value));
+    };
+    EXPECT_EQ(import(changed("num_kv_heads", 2)).model.softmax_kv_heads(), 2);
+    EXPECT_EQ(import(changed("rope_theta", 900)).model.softmax.rope_theta, 900);
+    EXPECT_NO_THROW(import(changed("window_size", nullptr)));
+    EXPECT_THAT(fault(changed("window_size", 2048)),
+                AllOf(HasSubstr("attn.window_size is 2048"),
+                      HasSubstr("window is not supported")));
+    EXPECT_THAT(fault(changed("qkv_bias", true)),
+                HasSubstr("attn.qkv_bias is true"));
+    EXPECT_THAT(fault(changed("num_heads", 3)),
+                HasSubstr("attn.num_heads is 3"));
+    EXPECT_THAT(fault(changed("num_kv_heads", 3)),
+                HasSubstr("attn.num_kv_heads is 3"));
+    EXPECT_THAT(fault(changed("layers", "all")),
+                HasSubstr("attn.layers is \"all\""));
+    EXPECT_THAT(fault(with(base, "attn", {{"layers", {1}}})),
+                HasSubstr("attn.num_heads is missing"));
+    EXPECT_THAT(fault(with(base, "attn", {{"num_heads", 4}})),
+                HasSubstr("attn.layers is missing"));
+    EXPECT_THAT(import(changed("colour", 1)).warnings,
+                Contains(HasSubstr("attn.colour is not a key")));
+    // The public classes only look whether an index is there.
+    const ImportedConfig loose = import(changed("layers", {1, 0, 1, 7}));
+    EXPECT_EQ(loose.model.softmax.layers, (std::vector<std::int64_t>{0, 1}));
+    EXPECT_THAT(loose.warnings, Contains(HasSubstr("layer 7")));
+    EXPECT_EQ(import(changed("layers", json::array())).model.softmax_layers(),
+              0);
+  }
+}
+
+TEST(HfConfig, a_hybrid_with_narrow_heads_is_not_written) {
+  ModelConfig model = test::sample_models().at("kda hybrid");
+  EXPECT_EQ(hf_model_type(model), "kda");
+  model.softmax.head_dim = 6;
+  try {
+    hf_model_type(model);
+    FAIL() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("model.softmax.head_dim is 6"));
+  }
+}
+
 TEST(HfConfig, unsupported_features_are_errors_and_never_ignored) {
   const json base = small("delta_net");
   EXPECT_THAT(fault(with(base, "hidden_act", "gelu")),
               AllOf(HasSubstr("folder/config.json: hidden_act is \"gelu\""),
                     HasSubstr("\"swish\"")));
-  EXPECT_THAT(fault(with(base, "attn", {{"layers", {1}}, {"num_heads", 2}})),
-              HasSubstr("attn is {"));
+  EXPECT_THAT(fault(with(base, "attn", true)), HasSubstr("attn is true"));
   EXPECT_THAT(fault(with(base, "attnres_block_size", 4)),
               HasSubstr("attnres_block_size is 4"));
   EXPECT_THAT(fault(with(base, "use_l2warp", true)),
@@ -154,9 +318,9 @@ TEST(HfConfig, unsupported_features_are_errors_and_never_ignored) {
   EXPECT_THAT(fault(with(base, "conv_bias", true)), HasSubstr("conv_bias"));
   EXPECT_THAT(fault(with(base, "qk_norm", "rms")),
               AllOf(HasSubstr("qk_norm is \"rms\""), HasSubstr("\"sum\"")));
-  EXPECT_THAT(fault(with(base, "model_type", "llama")),
-              AllOf(HasSubstr("model_type is \"llama\""),
-                    HasSubstr("\"gated_deltanet\"")));
+  EXPECT_THAT(fault(with(base, "model_type", "mistral")),
+              AllOf(HasSubstr("model_type is \"mistral\""),
+                    HasSubstr("\"gated_deltanet\""), HasSubstr("\"llama\"")));
   EXPECT_THAT(
       fault(with(base, "architectures", json::array({"LlamaForCausalLM"}))),
       HasSubstr("\"DeltaNetForCausalLM\""));
@@ -203,6 +367,11 @@ TEST(HfConfig, broken_files_are_errors) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("num_heads is there twice"));
   }
+  EXPECT_THROW(
+      hf_config_to_model(R"({"model_type": "kda", "attn": {"layers": [0],
+                             "num_heads": 2, "num_heads": 4}})",
+                         "c.json"),
+      Error);
 }
 
 // ---- the traps of layers.md 7 ----------------------------------------------

@@ -125,7 +125,7 @@ TEST_P(Reference, bf16_shards_compute_nearly_the_same) {
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints, Reference,
     testing::Values("delta_net", "delta_net_gated_tied", "gated_deltanet",
-                    "kda", "kda_bounded", "os_gated_deltanet_tied",
+                    "kda", "kda_bounded", "llama", "os_gated_deltanet_tied",
                     "os_kda_apf", "osla_delta_net", "osla_delta_net_apf"),
     [](const auto& one) { return std::string(one.param); });
 

@@ -28,7 +28,7 @@ inline config::ModelConfig sample(config::LayerKind layer) {
   model.expand_v = 1;
   if (layer == config::LayerKind::kDeltaNet) {
     model.use_gate = false;
-  } else {
+  } else if (layer != config::LayerKind::kTransformer) {
     model.head_dim = 8;
     model.num_v_heads = 2;
     if (layer == config::LayerKind::kGdn) model.use_gate = true;
@@ -43,6 +43,28 @@ inline config::ModelConfig scaled(config::LayerKind layer,
   model.preconditioner.eta = 0.3;
   model.preconditioner.retention = retention;
   return model;
+}
+
+/// The softmax reference, and a hybrid of every model that there is.
+inline void add_softmax_models(
+    std::map<std::string, config::ModelConfig>& all) {
+  const std::map<std::string, config::ModelConfig> plain = all;
+  for (auto [name, model] : plain) {
+    model.softmax.layers = {1};
+    model.softmax.num_heads = 4;
+    model.softmax.num_kv_heads = 2;
+    model.softmax.rope_theta = 5000;
+    all[name + " hybrid"] = model;
+  }
+  config::ModelConfig llama = sample(config::LayerKind::kTransformer);
+  llama.softmax.num_heads = 4;
+  llama.softmax.num_kv_heads = 2;
+  all["llama"] = llama;
+  llama.softmax.head_dim = 6;
+  llama.softmax.rope_theta = 500000.5;
+  llama.tie_word_embeddings = true;
+  llama.token_ids = {-1, 7, 0};
+  all["llama options"] = llama;
 }
 
 /// By the name of what it is written as, or of what sets it apart.
@@ -95,6 +117,7 @@ inline std::map<std::string, config::ModelConfig> sample_models() {
   bare.use_gate = false;
   bare.use_short_conv = false;
   all["gated_deltanet bare"] = bare;
+  add_softmax_models(all);
   return all;
 }
 

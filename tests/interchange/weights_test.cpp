@@ -217,6 +217,59 @@ TEST_F(Weights, T2_a_tied_head_is_absent_or_identical) {
   EXPECT_THAT(fault(headless, untied), HasSubstr("missing: lm_head.weight"));
 }
 
+TEST_F(Weights, a_llama_has_names_of_its_own) {
+  const ModelConfig model = test::sample_models().at("llama");
+  SampleWeights sample(model);
+  const WeightFiles ours = stored(sample);
+  const TensorSet written = export_weights(ours, model, DType::kF32);
+  std::set<std::string> names;
+  for (const TensorView& tensor : written.views()) {
+    if (tensor.name.find(".layers.1.") == std::string::npos) {
+      names.insert(tensor.name);
+    }
+  }
+  const std::string layer = "model.layers.0.";
+  EXPECT_EQ(
+      names,
+      (std::set<std::string>{
+          "model.embed_tokens.weight", layer + "input_layernorm.weight",
+          layer + "self_attn.q_proj.weight", layer + "self_attn.k_proj.weight",
+          layer + "self_attn.v_proj.weight", layer + "self_attn.o_proj.weight",
+          layer + "post_attention_layernorm.weight",
+          layer + "mlp.gate_proj.weight", layer + "mlp.up_proj.weight",
+          layer + "mlp.down_proj.weight", "model.norm.weight",
+          "lm_head.weight"}));
+  // Its faults are told in the names of its files.
+  EXPECT_THAT(fault(sample, model),
+              AllOf(HasSubstr("missing: model.embed_tokens.weight [40, 32]"),
+                    HasSubstr("not of this model: model.embeddings.weight")));
+}
+
+// Files of older versions hold the rotary positions' table.
+TEST_F(Weights, a_rotary_table_must_be_that_of_the_configuration) {
+  const ModelConfig model = test::sample_models().at("llama");
+  SampleWeights sample(model);
+  const WeightFiles ours = stored(sample);
+  const TensorSet theirs = export_weights(ours, model, DType::kF32);
+  const auto import_with = [&](const std::vector<float>& table) {
+    const TempDir folder(TempDir::memory());
+    std::vector<TensorView> views = theirs.views();
+    std::vector<float> held = table;
+    views.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq",
+                     DType::kF32,
+                     {std::ssize(held)},
+                     held.data()});
+    checkpoint::write_safetensors(folder / "model.safetensors", views);
+    const WeightFiles files(folder.path());
+    ImportedConfig config = imported(model);
+    import_weights(files, config, DType::kF32);
+  };
+  EXPECT_NO_THROW(import_with({1.0F, 0.1F, 0.01F, 0.001F}));
+  EXPECT_NO_THROW(import_with({1.0F, 0.10009765625F, 0.010009765F, 0.001F}));
+  EXPECT_THROW(import_with({1.0F, 0.2F, 0.04F, 0.008F}), Error);
+  EXPECT_THROW(import_with({1.0F, 0.1F}), Error);
+}
+
 TEST_F(Weights, T3_gate_parameters_stay_f32_and_are_read_in_any_type) {
   for (const char* name :
        {"kda", "os_gated_deltanet apf", "os_gated_deltanet per head"}) {
