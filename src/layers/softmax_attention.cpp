@@ -27,13 +27,13 @@ std::vector<std::int64_t> lengths_of(const ops::Documents& documents) {
 std::vector<std::int64_t> past_lengths(const AttentionState* state,
                                        std::int64_t count) {
   std::vector<std::int64_t> past(static_cast<std::size_t>(count), 0);
-  if (!state || !state->cache_lengths.defined()) return past;
-  if (state->cache_lengths.numel() != count) {
+  if (!state || !state->cache_length.defined()) return past;
+  if (state->cache_length.numel() != count) {
     throw Error("softmax attention: the state is of " +
-                std::to_string(state->cache_lengths.numel()) +
+                std::to_string(state->cache_length.numel()) +
                 " documents, expected " + std::to_string(count));
   }
-  const at::Tensor lengths = state->cache_lengths.contiguous();
+  const at::Tensor lengths = state->cache_length.to(at::kLong);
   std::copy_n(lengths.data_ptr<std::int64_t>(), count, past.begin());
   return past;
 }
@@ -102,15 +102,16 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k,
   return o.squeeze(0).transpose(0, 1);
 }
 
-at::Tensor joined(const at::Tensor& before, const at::Tensor& now) {
-  return before.size(0) == 0 ? now : at::cat({before, now});
-}
-
-std::vector<at::Tensor> parts_of(const at::Tensor& cache,
-                                 const std::vector<std::int64_t>& lengths,
-                                 const at::Tensor& like) {
-  return (cache.defined() ? cache : like.narrow(0, 0, 0))
-      .split_with_sizes(lengths);
+// Each document's cache [N, n, G, D] with the new tokens behind it.
+void append(at::Tensor& cache, const std::vector<std::int64_t>& past,
+            std::vector<at::Tensor>& parts) {
+  if (cache.defined()) {
+    for (std::size_t n = 0; n < parts.size(); ++n) {
+      const at::Tensor before = cache.select(0, static_cast<std::int64_t>(n));
+      parts[n] = at::cat({before.narrow(0, 0, past[n]), parts[n]});
+    }
+  }
+  cache = at::pad_sequence(parts, /*batch_first=*/true);
 }
 
 }  // namespace
@@ -157,16 +158,10 @@ at::Tensor SoftmaxAttention::forward(const at::Tensor& x,
   auto keys = k.split_with_sizes(lengths);
   auto values = v.split_with_sizes(lengths);
   if (state) {
-    const auto old_keys = parts_of(state->cache_k, past, k);
-    const auto old_values = parts_of(state->cache_v, past, v);
-    for (std::size_t n = 0; n < lengths.size(); ++n) {
-      keys[n] = joined(old_keys[n], keys[n]);
-      values[n] = joined(old_values[n], values[n]);
-      past[n] += lengths[n];
-    }
-    state->cache_k = at::cat(keys);
-    state->cache_v = at::cat(values);
-    state->cache_lengths = at::tensor(past, at::kLong);
+    append(state->cache_k, past, keys);
+    append(state->cache_v, past, values);
+    for (std::size_t n = 0; n < lengths.size(); ++n) past[n] += lengths[n];
+    state->cache_length = at::tensor(past, at::kLong).to(at::kDouble);
   }
   std::vector<at::Tensor> outputs;
   for (std::size_t n = 0; n < lengths.size(); ++n) {

@@ -182,12 +182,12 @@ TEST(SoftmaxAttention, a_long_piece_after_a_long_past) {
   AttentionState state;
   attention.forward(x.narrow(0, 0, past), ops::Documents::single(past), &state,
                     nullptr);
-  EXPECT_EQ(state.cache_lengths.item<std::int64_t>(), past);
+  EXPECT_EQ(state.cache_length.item<double>(), past);
   const at::Tensor rest =
       attention.forward(x.narrow(0, past, T - past),
                         ops::Documents::single(T - past), &state, nullptr);
   EXPECT_LT(worst(rest, whole.narrow(0, past, T - past)), 1e-12);
-  EXPECT_EQ(state.cache_k.size(0), T);
+  EXPECT_EQ(state.cache_k.sizes(), at::IntArrayRef({1, T, 1, 2}));
 }
 
 TEST(SoftmaxAttention, an_older_state_is_not_touched_by_going_on) {
@@ -207,6 +207,30 @@ TEST(SoftmaxAttention, an_older_state_is_not_touched_by_going_on) {
   piece(3, second);
   AttentionState again = common;
   EXPECT_TRUE(at::equal(piece(2, again), one));
+}
+
+// Zeros behind a shorter document are no keys: however many there are, the
+// document goes on as it does alone.
+TEST(SoftmaxAttention, the_padding_of_a_state_has_no_effect) {
+  const at::NoGradGuard no_grad;
+  const ModelConfig model = transformer(12, 2, 1, 6);
+  const Layer layer(model);
+  const SoftmaxAttention attention(model, 0, layer.source);
+  const at::Tensor x = draw(1, {9, 12}, 1), next = draw(2, {3, 12}, 1);
+  AttentionState together, alone;
+  attention.forward(x, ops::Documents({0, 2, 9}), &together, nullptr);
+  EXPECT_EQ(together.cache_k.sizes(), at::IntArrayRef({2, 7, 1, 6}));
+  EXPECT_EQ(together.cache_k[0].narrow(0, 2, 5).abs().max().item<double>(), 0);
+  attention.forward(x.narrow(0, 0, 2), ops::Documents::single(2), &alone,
+                    nullptr);
+  AttentionState taken;  // the first document, its padding still behind it
+  taken.cache_k = together.cache_k.narrow(0, 0, 1);
+  taken.cache_v = together.cache_v.narrow(0, 0, 1);
+  taken.cache_length = together.cache_length.narrow(0, 0, 1);
+  const auto go_on = [&](AttentionState& state) {
+    return attention.forward(next, ops::Documents::single(3), &state, nullptr);
+  };
+  EXPECT_LT(worst(go_on(taken), go_on(alone)), 1e-13);
 }
 
 TEST(SoftmaxAttention, a_state_of_other_documents_is_refused) {
@@ -235,7 +259,7 @@ TEST(SoftmaxAttention, no_tokens_at_all) {
   const at::Tensor y = attention.forward(
       draw(1, {0, 12}, 1), ops::Documents({0, 0, 0}), &state, nullptr);
   EXPECT_EQ(y.sizes(), at::IntArrayRef({0, 12}));
-  EXPECT_EQ(state.cache_lengths.sum().item<std::int64_t>(), 0);
+  EXPECT_EQ(state.cache_length.sum().item<double>(), 0);
 }
 
 TEST(RotateHalves, keeps_lengths_and_depends_on_the_distance_alone) {

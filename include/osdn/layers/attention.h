@@ -25,11 +25,11 @@ struct AttentionState {
   at::Tensor conv_k;  ///< [N, H K, W-1]
   at::Tensor conv_v;  ///< [N, HV V, W-1]
 
-  // Softmax layers: the documents' keys, turned to their positions, and values
-  // so far, one document behind the other; n is a document's length so far.
-  at::Tensor cache_k;        ///< [sum of n, G, D]
-  at::Tensor cache_v;        ///< [sum of n, G, D]
-  at::Tensor cache_lengths;  ///< n, int64 [N] on the CPU
+  // Softmax layers: the keys, turned to their positions, and values so far;
+  // zeros behind a document that is shorter than the longest, of n tokens.
+  at::Tensor cache_k;       ///< [N, n, G, D]
+  at::Tensor cache_v;       ///< [N, n, G, D]
+  at::Tensor cache_length;  ///< [N] tokens of each, in float64 on the CPU
 };
 
 /// What the preconditioner's recurrence sees in one layer.
