@@ -1,12 +1,14 @@
 #include "osdn/layers/softmax_attention.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "osdn/core/error.h"
+#include "osdn/ops/project.h"
 
 namespace osdn::layers {
 namespace {
@@ -42,7 +44,8 @@ struct Rotation {
   at::Tensor cosines, sines;  // [T, 1, D/2]
 };
 
-// In float64 whatever the model computes in: an angle grows with the position.
+// Formed in float64 whatever the model computes in, since an angle grows with
+// the position, and kept in fp32 beside 16-bit activations.
 Rotation rotation_of(const ops::Documents& documents,
                      const std::vector<std::int64_t>& past, double theta,
                      std::int64_t D, const at::TensorOptions& options) {
@@ -118,10 +121,12 @@ void append(at::Tensor& cache, const std::vector<std::int64_t>& past,
 
 at::Tensor rotate_halves(const at::Tensor& x, const at::Tensor& cosines,
                          const at::Tensor& sines) {
-  const std::vector<at::Tensor> halves = x.chunk(2, -1);
+  const std::vector<at::Tensor> halves =
+      x.to(cosines.scalar_type()).chunk(2, -1);
   return at::cat({halves[0] * cosines - halves[1] * sines,
                   halves[1] * cosines + halves[0] * sines},
-                 -1);
+                 -1)
+      .to(x.scalar_type());
 }
 
 SoftmaxAttention::SoftmaxAttention(const config::ModelConfig& config,
@@ -145,12 +150,16 @@ at::Tensor SoftmaxAttention::forward(const at::Tensor& x,
   const std::int64_t T = x.size(0);
   const std::vector<std::int64_t> lengths = lengths_of(documents);
   std::vector<std::int64_t> past = past_lengths(state, documents.count());
-  const Rotation turn = rotation_of(documents, past, theta_, D_, x.options());
-  const at::Tensor q = rotate_halves(at::linear(x, q_proj_).view({T, H_, D_}),
-                                     turn.cosines, turn.sines);
-  const at::Tensor k = rotate_halves(at::linear(x, k_proj_).view({T, G_, D_}),
-                                     turn.cosines, turn.sines);
-  const at::Tensor v = at::linear(x, v_proj_).view({T, G_, D_});
+  const Rotation turn =
+      rotation_of(documents, past, theta_, D_,
+                  x.options().dtype(at::toOpMathType(x.scalar_type())));
+  const std::vector<at::Tensor> projected =
+      ops::project(x, {q_proj_, k_proj_, v_proj_});
+  const at::Tensor q =
+      rotate_halves(projected[0].view({T, H_, D_}), turn.cosines, turn.sines);
+  const at::Tensor k =
+      rotate_halves(projected[1].view({T, G_, D_}), turn.cosines, turn.sines);
+  const at::Tensor v = projected[2].view({T, G_, D_});
 
   // One call a document, so that no other can change a bit of it. Splitting
   // costs one pass in the backward; narrowing would cost one a document.

@@ -15,7 +15,8 @@
 namespace osdn::layers {
 
 /// x [T, heads, D] turned to its positions: with c and s [T, 1, D/2], the
-/// cosines and sines, and x = (a, b) in halves, (a c - b s, b c + a s).
+/// cosines and sines, and x = (a, b) in halves, (a c - b s, b c + a s). Done in
+/// the type of c and s; the result has that of x.
 at::Tensor rotate_halves(const at::Tensor& x, const at::Tensor& cosines,
                          const at::Tensor& sines);
 
