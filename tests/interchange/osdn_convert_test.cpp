@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -147,6 +148,47 @@ fs::path save(const fs::path& run_dir, const config::ModelConfig& model) {
   return checkpoint::CheckpointStore(run_dir / "checkpoints")
       .save(3, parts)
       .path;
+}
+
+// A public folder becomes a model that osdn-eval takes; out and in again, its
+// results are the same to the bit.
+TEST_F(OsdnConvert, what_was_imported_is_evaluated) {
+  const std::string tokenizer = "data/tokenizers/unigram-1000.model";
+  OSDN_NEEDS_SHARED(tokenizer);
+  const std::string evaluator = OSDN_BIN_DIR "/osdn-eval";
+  if (!fs::exists(evaluator)) GTEST_SKIP() << evaluator << " is not built";
+  write_file_atomic(dir_ / "text.txt", "In the beginning was the word.\n");
+  const auto evaluate = [&](const fs::path& model) {
+    const std::string out = (dir_ / "results.json").string();
+    fs::remove(out);
+    osdn::test::Program program(
+        {evaluator, "--task", "ppl", "--model", model.string(), "--data",
+         (dir_ / "text.txt").string(), "--tokenizer",
+         shared_path(tokenizer).string(), "--threads", "1", "--out", out});
+    EXPECT_EQ(program.wait(), 0) << program.err();
+    std::map<std::string, double> values;
+    for (const json& result : json::parse(read_file(out)).at("results")) {
+      values[result.at("metric")] = result.at("value");
+    }
+    return values;
+  };
+  for (const char* name : {"llama", "kda hybrid", "os_gated_deltanet apf"}) {
+    SCOPED_TRACE(name);
+    config::ModelConfig model = test::sample_models().at(name);
+    model.vocab_size = 1000;
+    const fs::path first = save(dir_ / name, model);
+    const auto step = [&](const char* command, const fs::path& from,
+                          const std::string& to) {
+      const fs::path made = dir_ / (std::string(name) + to);
+      const Output out = run({command, from.string(), made.string()});
+      EXPECT_EQ(out.code, 0) << out.text;
+      return made;
+    };
+    const fs::path ours = step("from-hf", step("to-hf", first, " 1"), " 2");
+    const auto values = evaluate(ours);
+    EXPECT_GT(values.at("word_perplexity"), 1);
+    EXPECT_EQ(values, evaluate(first));
+  }
 }
 
 TEST_F(OsdnConvert, T12_only_weights_leave_a_run) {
