@@ -147,6 +147,31 @@ TEST(Resume, an_owed_validation_waits_while_the_run_validates_no_more) {
   EXPECT_FALSE(tiny.log().back().validation_owed);
 }
 
+// Softmax layers, alone and among others, learn and resume like the rest.
+TEST(Resume, R1_transformers_and_hybrids) {
+  const nlohmann::json softmax = {{"num_heads", 2}, {"num_kv_heads", 1}};
+  nlohmann::json hybrid = softmax;
+  hybrid["layers"] = {0};
+  const test::LogCapture messages;
+  for (const bool transformer : {true, false}) {
+    TinyRun tiny;
+    nlohmann::json& model = tiny.json["model"];
+    model["num_layers"] = 2;
+    model["softmax"] = transformer ? softmax : hybrid;
+    if (transformer) {
+      model["layer"] = "transformer";
+      model.erase("num_heads");
+      model.erase("preconditioner");
+    }
+    run(tiny.request("whole"));
+    run(tiny.request("cut", {"training.steps=4"}));
+    run(resumed(tiny.request("cut")));
+    expect_same_end(tiny, "whole", "cut");
+    const auto log = tiny.log("whole");
+    EXPECT_LT(log.back().loss, log.front().loss) << transformer;
+  }
+}
+
 TEST(Resume, starts_a_run_where_there_is_none) {
   const TinyRun tiny;
   const test::LogCapture messages;
