@@ -9,38 +9,42 @@ namespace {
 
 // Length of the well-formed sequence at `bytes`, 0 when there is none.
 std::size_t sequence_length(const unsigned char* bytes, std::size_t left) {
-  const unsigned char lead = bytes[0];
-  std::size_t length = 0;
-  // The second byte's range is what excludes overlong forms, surrogates and
-  // code points past U+10FFFF.
-  unsigned char low = 0x80;
-  unsigned char high = 0xBF;
-  if (lead < 0x80) {
-    return 1;
+  const Utf8Lead lead = utf8_lead(bytes[0]);
+  if (lead.length <= 1) {
+    return lead.length;
   }
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    length = 2;
-  } else if (lead >= 0xE0 && lead <= 0xEF) {
-    length = 3;
-    low = lead == 0xE0 ? 0xA0 : 0x80;
-    high = lead == 0xED ? 0x9F : 0xBF;
-  } else if (lead >= 0xF0 && lead <= 0xF4) {
-    length = 4;
-    low = lead == 0xF0 ? 0x90 : 0x80;
-    high = lead == 0xF4 ? 0x8F : 0xBF;
-  }
-  if (length == 0 || length > left || bytes[1] < low || bytes[1] > high) {
+  if (lead.length > left || bytes[1] < lead.low || bytes[1] > lead.high) {
     return 0;
   }
-  for (std::size_t i = 2; i < length; ++i) {
+  for (std::size_t i = 2; i < lead.length; ++i) {
     if ((bytes[i] & 0xC0) != 0x80) {
       return 0;
     }
   }
-  return length;
+  return lead.length;
 }
 
 }  // namespace
+
+Utf8Lead utf8_lead(unsigned char byte) {
+  // The second byte's range is what excludes overlong forms, surrogates and
+  // code points past U+10FFFF.
+  if (byte < 0x80) {
+    return {1};
+  }
+  if (byte >= 0xC2 && byte <= 0xDF) {
+    return {2};
+  }
+  if (byte >= 0xE0 && byte <= 0xEF) {
+    return {3, static_cast<unsigned char>(byte == 0xE0 ? 0xA0 : 0x80),
+            static_cast<unsigned char>(byte == 0xED ? 0x9F : 0xBF)};
+  }
+  if (byte >= 0xF0 && byte <= 0xF4) {
+    return {4, static_cast<unsigned char>(byte == 0xF0 ? 0x90 : 0x80),
+            static_cast<unsigned char>(byte == 0xF4 ? 0x8F : 0xBF)};
+  }
+  return {0};
+}
 
 std::optional<std::size_t> first_invalid_utf8(std::string_view text) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());

@@ -42,6 +42,23 @@ TEST(Utf8, the_first_bad_byte_is_named) {
   }
 }
 
+// Two bytes are enough to tell a sequence that goes on from one that cannot.
+TEST(Utf8, a_lead_says_what_may_follow) {
+  for (int lead = 0; lead < 256; ++lead) {
+    const Utf8Lead what = utf8_lead(static_cast<unsigned char>(lead));
+    for (int second = 0; second < 256; ++second) {
+      std::string bytes = {static_cast<char>(lead), static_cast<char>(second)};
+      for (std::size_t i = 2; i < what.length; ++i) bytes += '\x80';
+      const bool fits =
+          what.length > 1 && second >= what.low && second <= what.high;
+      const bool whole =
+          what.length > 1 ? fits : what.length == 1 && second < 0x80;
+      EXPECT_EQ(first_invalid_utf8(bytes) == std::nullopt, whole)
+          << lead << " " << second;
+    }
+  }
+}
+
 // A bad byte at every place around the eight-byte steps.
 TEST(Utf8, no_offset_hides_a_bad_byte) {
   for (std::size_t size = 1; size < 40; ++size) {
