@@ -3,29 +3,98 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
+#include <charconv>
 #include <cstddef>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/log.h"
 #include "osdn/tokenizer/tokenizer.h"
 #include "osdn/tokenizer/train.h"
 
 namespace osdn::tokenizer {
 
 struct Tokenizer::Model {
+  /// How a text may be cut before a space between two words.
+  enum class Cut {
+    kNowhere,    ///< a piece might reach across
+    kDropSpace,  ///< the model puts a space in front of every text
+    kKeepSpace,
+  };
+
   sentencepiece::SentencePieceProcessor processor;
+  Cut cut = Cut::kNowhere;
+
+  void encode(std::string_view text, std::vector<int>& ids) const;
+  Cut find_cut() const;
 };
 
 namespace {
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
+
+// Longer texts are encoded in slices.
+constexpr std::size_t kWholeBytes = std::size_t{256} << 10;
+constexpr std::size_t kSliceBytes = std::size_t{64} << 10;
 
 std::optional<std::int32_t> defined(int id) {
   return id < 0 ? std::nullopt : std::optional<std::int32_t>(id);
 }
 
+bool is_ascii_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9');
+}
+
+/// The first single space between ASCII words from `from` on, or npos. No
+/// normalisation joins those with what stands beside them.
+std::size_t find_space(std::string_view text, std::size_t from) {
+  for (std::size_t at = text.find(' ', from); at != std::string_view::npos;
+       at = text.find(' ', at + 1)) {
+    if (at > 0 && at + 1 < text.size() && is_ascii_word(text[at - 1]) &&
+        is_ascii_word(text[at + 1])) {
+      return at;
+    }
+  }
+  return std::string_view::npos;
+}
+
 }  // namespace
+
+void Tokenizer::Model::encode(std::string_view text,
+                              std::vector<int>& ids) const {
+  std::vector<int> more;
+  const auto status = processor.Encode(text, &more);
+  if (!status.ok()) {
+    throw Error(concat("SentencePiece: encoding ", text.size(),
+                       " bytes of text failed: ", status.error_message()));
+  }
+  ids.insert(ids.end(), more.begin(), more.end());
+}
+
+Tokenizer::Model::Cut Tokenizer::Model::find_cut() const {
+  for (int id = 0; id < processor.GetPieceSize(); ++id) {
+    const std::string& piece = processor.IdToPiece(id);
+    std::size_t text = 0;
+    while (piece.compare(text, kSpace.size(), kSpace) == 0) {
+      text += kSpace.size();
+    }
+    if (piece.find(kSpace, text) != std::string::npos) return Cut::kNowhere;
+  }
+  const auto ids_of = [&](const std::vector<std::string_view>& texts) {
+    std::vector<int> ids;
+    for (const std::string_view text : texts) encode(text, ids);
+    return ids;
+  };
+  const std::vector<int> whole = ids_of({"a a"});
+  if (whole == ids_of({"a", "a"})) return Cut::kDropSpace;
+  if (whole == ids_of({"a", " a"})) return Cut::kKeepSpace;
+  return Cut::kNowhere;
+}
 
 Tokenizer::Tokenizer(const std::filesystem::path& path) : path_(path) {
   const std::string content = read_file(path);
@@ -39,6 +108,7 @@ Tokenizer::Tokenizer(const std::filesystem::path& path) : path_(path) {
                status.ok() ? "" : ": ", status.error_message()),
         ExitCode::kBadInput);
   }
+  model->cut = model->find_cut();
   model_ = std::move(model);
 }
 
@@ -46,14 +116,19 @@ Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
+// SentencePiece needs a few hundred times the size of the text that it encodes,
+// and adds up the scores of a unigram model in floats, which a long text makes
+// coarse. Cut where no piece can reach across, neither is so.
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   static_assert(sizeof(int) == sizeof(std::int32_t));
   std::vector<int> ids;
-  const auto status = model_->processor.Encode(text, &ids);
-  if (!status.ok()) {
-    throw Error(concat(path_.string(), ": encoding ", text.size(),
-                       " bytes of text failed: ", status.error_message()));
+  while (text.size() > kWholeBytes && model_->cut != Model::Cut::kNowhere) {
+    const std::size_t space = find_space(text, kSliceBytes);
+    if (space == std::string_view::npos) break;
+    model_->encode(text.substr(0, space), ids);
+    text.remove_prefix(space + (model_->cut == Model::Cut::kDropSpace ? 1 : 0));
   }
+  model_->encode(text, ids);
   return ids;
 }
 
@@ -69,6 +144,39 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
                        " ids failed: ", status.error_message()));
   }
   return text;
+}
+
+std::string Tokenizer::bytes_of(std::int32_t id) const {
+  check_id(id);
+  const auto& processor = model_->processor;
+  if (processor.IsControl(id)) return "";
+  if (processor.IsUnknown(id)) return decode({&id, 1});
+  const std::string& piece = processor.IdToPiece(id);
+  if (processor.IsByte(id)) {  // "<0xE2>"
+    int byte = 0;
+    std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16);
+    return {static_cast<char>(byte)};
+  }
+  std::string text;
+  for (std::size_t at = 0; at < piece.size();) {
+    const bool space = piece.compare(at, kSpace.size(), kSpace) == 0;
+    text += space ? ' ' : piece[at];
+    at += space ? kSpace.size() : 1;
+  }
+  return text;
+}
+
+void Tokenizer::check_fits(std::int64_t vocabulary) const {
+  const std::string sizes =
+      concat("tokenizer ", path_.string(), " has ", vocab_size(),
+             " pieces, the model a vocabulary of ", vocabulary);
+  if (vocab_size() > vocabulary) {
+    throw Error(sizes + "; use the tokenizer that the model was trained with",
+                ExitCode::kBadInput);
+  }
+  if (vocab_size() < vocabulary) {
+    log::warn(sizes, "; that is right only for a padded vocabulary");
+  }
 }
 
 std::int32_t Tokenizer::vocab_size() const {

@@ -6,6 +6,7 @@
 
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/log.h"
 #include "osdn/core/random.h"
 #include "osdn/tokenizer/tokenizer.h"
 #include "osdn/tokenizer/train.h"
@@ -139,6 +140,82 @@ TEST(Tokenizer, what_is_no_model_is_an_error_with_the_file) {
   EXPECT_THAT(
       message_of([&] { Tokenizer(dir / "text.model"); }, ExitCode::kBadInput),
       HasSubstr("text.model: is not a SentencePiece model"));
+}
+
+// Both kinds of model, and both ways of a space in front of the text.
+TEST(Tokenizer, a_long_text_has_the_ids_of_its_words) {
+  test::TempDir dir;
+  const std::vector<std::string> texts = made_up_texts(200);
+  std::vector<std::string> models;
+  for (const Algorithm algorithm : {Algorithm::kUnigram, Algorithm::kBpe}) {
+    TrainOptions options;
+    options.algorithm = algorithm;
+    options.vocab_size = 400;
+    models.push_back(train_on(texts, options));
+  }
+  std::string text;
+  Ids expected;
+  for (const std::string& model : models) {
+    write_file_atomic(dir / "t.model", model);
+    const Tokenizer tokenizer(dir / "t.model");
+    text.clear();
+    expected.clear();
+    // Longer than two slices; lines and runs of spaces, which are no cuts.
+    for (std::size_t i = 0; text.size() < 500000; ++i) {
+      const std::string word = i % 7 == 0
+                                   ? "  gr\xC3\xBC n\n"
+                                   : "abdk" + std::to_string(i * i % 1009);
+      text += (i == 0 ? "" : " ") + word;
+      const Ids ids = tokenizer.encode(word);
+      expected.insert(expected.end(), ids.begin(), ids.end());
+    }
+    EXPECT_EQ(tokenizer.encode(text), expected);
+    EXPECT_EQ(tokenizer.decode(expected), text);
+    // No place to cut: whole, and still right.
+    const std::string dense(300000, 'a');
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(dense)), dense);
+  }
+}
+
+TEST(Tokenizer, bytes_of_ids_make_the_text) {
+  test::TempDir dir;
+  TrainOptions options;
+  options.vocab_size = 400;
+  write_file_atomic(dir / "t.model", train_on(made_up_texts(200), options));
+  const Tokenizer tokenizer(dir / "t.model");
+  for (const std::string text :
+       {"abc abd", "  two  spaces ", "line\nline\t", "Größe 東京 🙂"}) {
+    std::string bytes;
+    for (const std::int32_t id : tokenizer.encode(text)) {
+      bytes += tokenizer.bytes_of(id);
+    }
+    EXPECT_EQ(bytes, " " + text);
+  }
+  EXPECT_EQ(tokenizer.bytes_of(*tokenizer.id_of("<0xE2>")), "\xE2");
+  EXPECT_EQ(tokenizer.bytes_of(*tokenizer.id_of("<0x00>")),
+            std::string(1, '\0'));
+  EXPECT_EQ(tokenizer.bytes_of(1), "");
+  EXPECT_EQ(tokenizer.bytes_of(2), "");
+  EXPECT_EQ(tokenizer.bytes_of(0), " \xE2\x81\x87 ");
+  EXPECT_THROW(tokenizer.bytes_of(400), Error);
+}
+
+TEST(Tokenizer, a_vocabulary_must_hold_all_pieces) {
+  test::TempDir dir;
+  TrainOptions options;
+  options.vocab_size = 400;
+  write_file_atomic(dir / "t.model", train_on(made_up_texts(200), options));
+  const Tokenizer tokenizer(dir / "t.model");
+  std::string warnings;
+  const log::Capture capture(
+      [&](log::Level, std::string_view text) { warnings += text; });
+  tokenizer.check_fits(400);
+  EXPECT_EQ(warnings, "");
+  tokenizer.check_fits(512);
+  EXPECT_THAT(warnings, HasSubstr("400 pieces, the model a vocabulary of 512"));
+  EXPECT_THAT(
+      message_of([&] { tokenizer.check_fits(399); }, ExitCode::kBadInput),
+      HasSubstr("use the tokenizer that the model was trained with"));
 }
 
 TEST(TokenizerTraining, text_comes_back_whatever_it_holds) {

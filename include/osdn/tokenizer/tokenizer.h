@@ -25,11 +25,22 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
   /// Ids of `text` (UTF-8) as the model gives them; no begin or end id added.
+  /// Memory beside text and ids does not grow with a text that has spaces.
   std::vector<std::int32_t> encode(std::string_view text) const;
   /// Inverse of encode up to the model's own normalisation. Begin, end and
   /// other control ids give no text. Throws Error for an id outside
   /// [0, vocab_size).
   std::string decode(std::span<const std::int32_t> ids) const;
+
+  /// The bytes that an id stands for behind other text: its piece with a space
+  /// for each \u2581, one byte for a byte piece, " \u2047 " for <unk>, nothing
+  /// for begin, end and other control ids. Throws Error for an id outside
+  /// [0, vocab_size).
+  std::string bytes_of(std::int32_t id) const;
+
+  /// Throws Error (kBadInput) for more pieces than a model's vocabulary has;
+  /// fewer, right for a padded vocabulary only, are a warning in the log.
+  void check_fits(std::int64_t vocabulary) const;
 
   /// Ids are in [0, vocab_size()).
   std::int32_t vocab_size() const;
