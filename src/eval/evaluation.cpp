@@ -12,13 +12,12 @@
 #include "osdn/config/reader.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/hash.h"
-#include "osdn/core/log.h"
 #include "osdn/eval/perplexity.h"
 #include "osdn/eval/q_geo.h"
 #include "osdn/eval/request_hash.h"
 #include "osdn/eval/tasks.h"
-#include "osdn/eval/trained_model.h"
 #include "osdn/eval/window_batches.h"
+#include "osdn/model/trained_model.h"
 #include "osdn/ops/compute_choice.h"
 #include "osdn/ops/gpu.h"
 #include "osdn/report/progress.h"
@@ -33,7 +32,7 @@ using nlohmann::json;
 struct Session {
   const EvalOptions& options;
   ops::ComputeChoice compute;
-  TrainedModel trained;
+  model::TrainedModel trained;
   tokenizer::Tokenizer tokenizer;
   std::optional<std::int64_t> max_len;
   std::int32_t prefix = 0;
@@ -102,23 +101,14 @@ tokenizer::Tokenizer open_tokenizer(const EvalOptions& options,
   }
   tokenizer::Tokenizer tokenizer(
       options.tokenizer.value_or(config.data.tokenizer));
-  const std::string sizes = concat(
-      "tokenizer ", tokenizer.path().string(), " has ", tokenizer.vocab_size(),
-      " pieces, the model a vocabulary of ", config.model.vocab_size);
-  if (tokenizer.vocab_size() > config.model.vocab_size) {
-    throw Error(sizes + "; use the tokenizer that the model was trained with",
-                ExitCode::kBadInput);
-  }
-  if (tokenizer.vocab_size() < config.model.vocab_size) {
-    log::warn(sizes, "; that is right only for a padded vocabulary");
-  }
+  tokenizer.check_fits(config.model.vocab_size);
   return tokenizer;
 }
 
 Session open_session(const EvalOptions& options) {
   const ops::ComputeChoice compute = compute_of(options);
-  TrainedModel trained =
-      load_trained_model(options.model, compute.dtype, compute.device);
+  model::TrainedModel trained = model::load_trained_model(
+      options.model, compute.dtype, compute.device);
   tokenizer::Tokenizer tokenizer = open_tokenizer(options, trained.config);
   const auto bos = tokenizer.bos_id();
   const auto prefix = bos ? bos : tokenizer.eos_id();

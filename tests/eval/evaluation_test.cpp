@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "eval/tiny_model.h"
 #include "osdn/core/hash.h"
 #include "osdn/core/log.h"
 #include "osdn/tokenizer/tokenizer.h"
 #include "support/temp_dir.h"
+#include "support/tiny_model.h"
 
 namespace osdn::eval {
 namespace {

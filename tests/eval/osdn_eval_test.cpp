@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "eval/tiny_model.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/version.h"
 #include "support/json.h"
 #include "support/temp_dir.h"
+#include "support/tiny_model.h"
 
 namespace osdn::eval {
 namespace {

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "eval/tiny_model.h"
 #include "osdn/core/random.h"
-#include "osdn/eval/trained_model.h"
 #include "osdn/eval/window_batches.h"
+#include "osdn/model/trained_model.h"
 #include "support/temp_dir.h"
+#include "support/tiny_model.h"
 
 namespace osdn::eval {
 namespace {
@@ -290,7 +290,8 @@ TEST(QGeo, a_model_gives_the_same_in_pieces_with_its_state_carried) {
                                  {"initializer_range", 0.3},
                                  {"preconditioner", {{"eta", 0.5}}}};
   test::save_checkpoint(dir / "run", 1, config);
-  TrainedModel trained = load_trained_model(dir / "run", at::kDouble, at::kCPU);
+  model::TrainedModel trained =
+      model::load_trained_model(dir / "run", at::kDouble, at::kCPU);
   Xoshiro256 random(8);
   std::vector<WindowRequest> requests;
   for (int i = 0; i < 3; ++i) {

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "eval/tiny_model.h"
 #include "osdn/core/random.h"
-#include "osdn/eval/trained_model.h"
+#include "osdn/model/trained_model.h"
 #include "support/temp_dir.h"
+#include "support/tiny_model.h"
 
 namespace osdn::eval {
 namespace {
@@ -50,16 +50,16 @@ class WindowBatches : public testing::Test {
     test::save_checkpoint(run(), 1, test::osdn_apf_model());
   }
   std::filesystem::path run() const { return dir_ / "run"; }
-  TrainedModel load(at::ScalarType dtype) const {
-    return load_trained_model(run(), dtype, at::kCPU);
+  model::TrainedModel load(at::ScalarType dtype) const {
+    return model::load_trained_model(run(), dtype, at::kCPU);
   }
 
   osdn::test::TempDir dir_;
 };
 
 TEST_F(WindowBatches, sums_equal_one_token_at_a_time) {
-  const TrainedModel fp64 = load(at::kDouble);
-  const TrainedModel fp32 = load(at::kFloat);
+  const model::TrainedModel fp64 = load(at::kDouble);
+  const model::TrainedModel fp32 = load(at::kFloat);
   const std::vector<std::int32_t> tokens = random_tokens(3, 37);
   const std::vector<std::optional<std::int64_t>> lengths = {
       1, 7, 36, 37, 500, std::nullopt};
@@ -85,7 +85,7 @@ TEST_F(WindowBatches, sums_equal_one_token_at_a_time) {
 }
 
 TEST_F(WindowBatches, packing_batch_size_and_order_change_no_score) {
-  const TrainedModel trained = load(at::kFloat);
+  const model::TrainedModel trained = load(at::kFloat);
   const auto requests = sample_requests(100);
   ASSERT_GE(requests.size(), 200U);
   std::vector<double> alone;
@@ -116,7 +116,7 @@ TEST_F(WindowBatches, packing_batch_size_and_order_change_no_score) {
 }
 
 TEST_F(WindowBatches, a_window_longer_than_the_batch_equals_one_pass) {
-  const TrainedModel trained = load(at::kDouble);
+  const model::TrainedModel trained = load(at::kDouble);
   // Short ones around it, so that its state must not leak into them.
   std::vector<WindowRequest> requests;
   for (const std::int64_t n : {9, 150, 9}) {
@@ -136,7 +136,7 @@ TEST_F(WindowBatches, a_window_longer_than_the_batch_equals_one_pass) {
 }
 
 TEST_F(WindowBatches, progress_counts_every_input_token_once) {
-  const TrainedModel trained = load(at::kFloat);
+  const model::TrainedModel trained = load(at::kFloat);
   const auto requests = sample_requests(10);
   std::int64_t total = 0;
   for (const WindowRequest& request : requests) {
@@ -152,6 +152,28 @@ TEST_F(WindowBatches, progress_counts_every_input_token_once) {
                  });
     EXPECT_EQ(last, total);
   }
+}
+
+/// The largest pass that the model was given.
+class LargestPass : public layers::AttentionObserver {
+ public:
+  void on_attention(const layers::AttentionTrace& trace) override {
+    tokens = std::max(tokens, trace.documents.tokens());
+  }
+  std::int64_t tokens = 0;
+};
+
+// What a pass holds is all that grows with its tokens: the longest document
+// takes the memory of one batch.
+TEST_F(WindowBatches, a_pass_never_grows_with_the_document) {
+  model::TrainedModel trained = load(at::kFloat);
+  LargestPass largest;
+  trained.model.observe(&largest);
+  const auto requests =
+      window_requests(0, random_tokens(2, 5000), kPrefix, std::nullopt);
+  score_requests(trained.model, requests, 70, ignore);
+  run_requests(trained.model, requests, 70, ignore);
+  EXPECT_EQ(largest.tokens, 70);
 }
 
 TEST(BlockRequests, hold_every_position_once) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace osdn::eval::test {
+namespace osdn::test {
 
 inline constexpr std::int64_t kVocab = 290;
 
@@ -43,4 +43,4 @@ std::vector<std::vector<double>> token_by_token(
     const std::filesystem::path& run_dir,
     const std::vector<std::int32_t>& inputs);
 
-}  // namespace osdn::eval::test
+}  // namespace osdn::test

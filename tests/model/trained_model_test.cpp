@@ -1,16 +1,16 @@
-#include "osdn/eval/trained_model.h"
+#include "osdn/model/trained_model.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "eval/tiny_model.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/log.h"
 #include "support/temp_dir.h"
+#include "support/tiny_model.h"
 
-namespace osdn::eval {
+namespace osdn::model {
 namespace {
 
 using testing::AllOf;
@@ -97,4 +97,4 @@ TEST_F(TrainedModelTest, config_hash_is_of_the_resolved_model_alone) {
 }
 
 }  // namespace
-}  // namespace osdn::eval
+}  // namespace osdn::model

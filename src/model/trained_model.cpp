@@ -1,4 +1,4 @@
-#include "osdn/eval/trained_model.h"
+#include "osdn/model/trained_model.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -11,10 +11,9 @@
 #include "osdn/core/hash.h"
 #include "osdn/core/log.h"
 #include "osdn/core/path.h"
-#include "osdn/eval/result.h"
 #include "osdn/model/weights.h"
 
-namespace osdn::eval {
+namespace osdn::model {
 namespace {
 
 namespace fs = std::filesystem;
@@ -56,19 +55,29 @@ std::string weights_hash(const checkpoint::Checkpoint& checkpoint) {
 
 }  // namespace
 
-TrainedModel load_trained_model(const fs::path& path, at::ScalarType dtype,
-                                at::Device device) {
+TrainedFolder open_trained_folder(const fs::path& path) {
   const checkpoint::Checkpoint found = open_sound(path);
   const fs::path config_file = found.path / checkpoint::kConfigName;
   const config::Config config =
       config::parse(read_file(config_file), config_file.string());
-  // Of the resolved keys, so that a default written out changes nothing.
-  const std::string config_hash = canonical_hash(
-      nlohmann::json::parse(config::to_json(config)).at("model"));
-  TrainedModel trained{found.path, config, config_hash, weights_hash(found),
-                       model::LanguageModel(config.model, dtype, device)};
-  model::load_weights(trained.model, found.path / kWeightsName);
-  return trained;
+  // Of the resolved keys, so that a default written out changes nothing; sorted
+  // and without spaces.
+  const std::string section =
+      nlohmann::json::parse(config::to_json(config)).at("model").dump();
+  return {found.path, config, sha256(section), weights_hash(found)};
 }
 
-}  // namespace osdn::eval
+LanguageModel load_model(const TrainedFolder& folder, at::ScalarType dtype,
+                         at::Device device) {
+  LanguageModel model(folder.config.model, dtype, device);
+  load_weights(model, folder.folder / kWeightsName);
+  return model;
+}
+
+TrainedModel load_trained_model(const fs::path& path, at::ScalarType dtype,
+                                at::Device device) {
+  const TrainedFolder folder = open_trained_folder(path);
+  return {folder, load_model(folder, dtype, device)};
+}
+
+}  // namespace osdn::model

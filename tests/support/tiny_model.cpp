@@ -1,4 +1,4 @@
-#include "eval/tiny_model.h"
+#include "support/tiny_model.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -10,10 +10,10 @@
 #include "osdn/config/reader.h"
 #include "osdn/core/file.h"
 #include "osdn/core/random.h"
-#include "osdn/eval/trained_model.h"
+#include "osdn/model/trained_model.h"
 #include "osdn/tokenizer/train.h"
 
-namespace osdn::eval::test {
+namespace osdn::test {
 
 using nlohmann::json;
 
@@ -103,8 +103,8 @@ std::vector<std::vector<double>> token_by_token(
     const std::filesystem::path& run_dir,
     const std::vector<std::int32_t>& inputs) {
   const at::NoGradGuard no_grad;
-  const TrainedModel trained =
-      load_trained_model(run_dir, at::kDouble, at::kCPU);
+  const model::TrainedModel trained =
+      model::load_trained_model(run_dir, at::kDouble, at::kCPU);
   model::ModelState state;
   std::vector<std::vector<double>> rows;
   for (const std::int32_t input : inputs) {
@@ -120,4 +120,4 @@ std::vector<std::vector<double>> token_by_token(
   return rows;
 }
 
-}  // namespace osdn::eval::test
+}  // namespace osdn::test

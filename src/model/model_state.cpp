@@ -1,0 +1,73 @@
+#include "osdn/model/model_state.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+
+namespace osdn::model {
+
+using layers::AttentionState;
+
+std::span<const StateTensor> state_tensors() {
+  static constexpr std::array<StateTensor, 5> kAll = {
+      {{"state", &AttentionState::state},
+       {"d", &AttentionState::d},
+       {"conv_q", &AttentionState::conv_q},
+       {"conv_k", &AttentionState::conv_k},
+       {"conv_v", &AttentionState::conv_v}}};
+  return kAll;
+}
+
+ModelState select_documents(const ModelState& state,
+                            const std::vector<std::int64_t>& documents) {
+  ModelState out;
+  out.layers.resize(state.layers.size());
+  const at::Tensor rows =
+      at::tensor(at::ArrayRef<std::int64_t>(documents), at::kLong);
+  for (std::size_t layer = 0; layer < state.layers.size(); ++layer) {
+    for (const StateTensor& entry : state_tensors()) {
+      const at::Tensor& from = state.layers[layer].*entry.tensor;
+      if (!from.defined()) continue;
+      out.layers[layer].*entry.tensor =
+          from.index_select(0, rows.to(from.device()));
+    }
+  }
+  return out;
+}
+
+ModelState join_documents(const std::vector<ModelState>& states) {
+  if (states.size() == 1) return states.front();
+  ModelState out;
+  if (states.empty()) return out;
+  out.layers.resize(states.front().layers.size());
+  for (const ModelState& state : states) {
+    if (state.layers.size() != out.layers.size()) {
+      throw Error(concat("states of ", out.layers.size(), " and ",
+                         state.layers.size(),
+                         " layers cannot be joined; documents at their start "
+                         "have none"));
+    }
+  }
+  for (std::size_t layer = 0; layer < out.layers.size(); ++layer) {
+    for (const StateTensor& entry : state_tensors()) {
+      std::vector<at::Tensor> parts;
+      for (const ModelState& state : states) {
+        const at::Tensor& part = state.layers[layer].*entry.tensor;
+        if (part.defined()) parts.push_back(part);
+      }
+      if (parts.empty()) continue;
+      if (parts.size() != states.size()) {
+        throw Error(concat("layer ", layer, ": ", parts.size(), " of ",
+                           states.size(), " states have a tensor ", entry.name,
+                           "; they cannot be joined"));
+      }
+      out.layers[layer].*entry.tensor = at::cat(parts);
+    }
+  }
+  return out;
+}
+
+}  // namespace osdn::model
