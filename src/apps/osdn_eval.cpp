@@ -12,7 +12,6 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/log.h"
-#include "osdn/core/path.h"
 #include "osdn/core/run_main.h"
 #include "osdn/core/short_spin.h"
 #include "osdn/core/version.h"
@@ -20,6 +19,7 @@
 #include "osdn/eval/evaluation.h"
 #include "osdn/eval/result.h"
 #include "osdn/eval/tasks.h"
+#include "output_files.h"
 
 namespace {
 
@@ -117,31 +117,13 @@ std::string command_line(int argc, char** argv) {
   return line;
 }
 
-/// Nothing that the user gave may be written over.
-void check_distinct(const Arguments& args) {
-  const auto same = [](const std::filesystem::path& a,
-                       const std::filesystem::path& b) {
-    std::error_code missing;
-    return std::filesystem::equivalent(a, b, missing) ||
-           a.lexically_normal() == b.lexically_normal();
-  };
+/// Before hours of work, not after.
+void check_outputs(const Arguments& args) {
   std::vector<std::filesystem::path> inputs = args.eval.data.inputs;
   if (args.eval.tokenizer) inputs.push_back(*args.eval.tokenizer);
-  const auto check = [&](const char* option,
-                         const std::optional<std::filesystem::path>& file) {
-    if (!file) return;
-    for (const std::filesystem::path& input : inputs) {
-      if (!same(*file, input)) continue;
-      throw osdn::Error(
-          osdn::concat(option, " is ", file->string(),
-                       ", which is an input of this evaluation; give it a "
-                       "name of its own"),
-          ExitCode::kUsage);
-    }
-  };
-  check("--out", args.out);
+  osdn::apps::check_output("--out", args.out, inputs);
   if (args.out) inputs.push_back(*args.out);
-  check("--samples", args.samples);
+  osdn::apps::check_output("--samples", args.samples, inputs);
 }
 
 ExitCode evaluate(const Arguments& args, const std::string& command) {
@@ -149,10 +131,7 @@ ExitCode evaluate(const Arguments& args, const std::string& command) {
     throw osdn::Error("--model is missing: a run folder or checkpoint folder",
                       ExitCode::kUsage);
   }
-  check_distinct(args);
-  for (const auto& file : {args.out, args.samples}) {
-    if (file) osdn::check_creatable(*file);
-  }
+  check_outputs(args);
   const osdn::eval::Evaluation evaluation = osdn::eval::evaluate(args.eval);
   if (!evaluation.results.empty()) {
     std::cout << osdn::eval::results_table(evaluation.results) << std::flush;
