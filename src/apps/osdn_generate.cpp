@@ -96,7 +96,10 @@ void add_options(CLI::App& app, Arguments& args) {
                  "prompt tokens of one pass; memory depends on it, not on the "
                  "prompt's length")
       ->capture_default_str();
-  app.add_option("--dtype", g.dtype, "fp32 (default) or fp64");
+  app.add_option("--device", g.device, "auto, cpu or cuda")
+      ->capture_default_str();
+  app.add_option("--dtype", g.dtype,
+                 "auto (default), fp32, fp64 (on a CPU) or bf16 (on a GPU)");
   app.add_option("--threads", g.threads, "threads; 0: all cores")
       ->capture_default_str();
 }

@@ -9,7 +9,9 @@
 #include "osdn/core/error.h"
 #include "osdn/core/utf8.h"
 #include "osdn/generate/state_file.h"
+#include "osdn/model/model_state.h"
 #include "osdn/model/trained_model.h"
+#include "osdn/ops/compute_choice.h"
 #include "tokens_of_run.h"
 
 namespace osdn::generate {
@@ -25,11 +27,13 @@ void check_at_least(const char* option, std::int64_t value,
               ExitCode::kUsage);
 }
 
-at::ScalarType dtype_of(const std::string& name) {
-  if (name == "fp32") return at::kFloat;
-  if (name == "fp64") return at::kDouble;
-  throw Error(concat("--dtype is '", name, "'; on the CPU it is fp32 or fp64"),
-              ExitCode::kUsage);
+/// A saved state fixes the precision, not the device.
+ops::ComputeChoice compute_of(const GenerateOptions& options,
+                              const SavedState* saved) {
+  return ops::choose_compute(
+      options.device,
+      options.dtype.value_or(saved ? saved->owner.dtype : "auto"),
+      {"--device", "--dtype"});
 }
 
 /// A draw needs a temperature: one is set for options that only a draw has.
@@ -232,7 +236,7 @@ void check_options(const GenerateOptions& options) {
   check_at_least("--batch", options.batch, 1);
   check_at_least("--prefill-tokens", options.prefill_tokens, 1);
   check_at_least("--threads", options.threads, 0);
-  if (options.dtype) dtype_of(*options.dtype);
+  compute_of(options, nullptr);
   if (options.bos != "auto" && options.bos != "0" && options.bos != "1") {
     throw Error(concat("--bos is '", options.bos, "'; expected auto, 0 or 1"),
                 ExitCode::kUsage);
@@ -252,10 +256,11 @@ Figures generate(const GenerateOptions& options, const Listener& listener,
   const TokensOfRun run_tokens = tokens_of_run(folder.config.data);
   const Tokenizer tokenizer =
       open_tokenizer(options, folder.config, run_tokens);
-  const std::string dtype =
-      options.dtype.value_or(saved ? saved->owner.dtype : "fp32");
+  const ops::ComputeChoice compute =
+      compute_of(options, saved ? &*saved : nullptr);
   const StateOwner owner{folder.folder.string(), folder.config_hash,
-                         folder.weights_hash, tokenizer.sha256(), dtype};
+                         folder.weights_hash, tokenizer.sha256(),
+                         compute.dtype_name};
   if (saved) check_owner(saved->owner, owner, *options.load_state);
 
   const SamplingOptions sampling =
@@ -273,7 +278,10 @@ Figures generate(const GenerateOptions& options, const Listener& listener,
     at::set_num_threads(static_cast<int>(options.threads));
   }
   const model::LanguageModel model =
-      model::load_model(folder, dtype_of(dtype), at::kCPU);
+      model::load_model(folder, compute.dtype, compute.device);
+  for (Sequence& s : sequences) {
+    s.at.state = model::on_device(std::move(s.at.state), model.device());
+  }
   if (listener.on_start) listener.on_start(sequences.size());
   tell_what_is_there(sequences, listener);
   const Figures figures =

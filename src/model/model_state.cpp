@@ -70,4 +70,14 @@ ModelState join_documents(const std::vector<ModelState>& states) {
   return out;
 }
 
+ModelState on_device(ModelState state, at::Device device) {
+  for (AttentionState& layer : state.layers) {
+    for (const StateTensor& entry : state_tensors()) {
+      at::Tensor& tensor = layer.*entry.tensor;
+      if (tensor.defined()) tensor = tensor.to(device);
+    }
+  }
+  return state;
+}
+
 }  // namespace osdn::model

@@ -29,7 +29,8 @@ struct GenerateOptions {
   std::int64_t max_new_tokens = 128;
 
   std::string bos = "auto";            ///< "auto", "0", "1"
-  std::optional<std::string> dtype{};  ///< "fp32", "fp64"
+  std::string device = "auto";         ///< "auto", "cpu", "cuda"
+  std::optional<std::string> dtype{};  ///< "auto", "fp32", "fp64", "bf16"
   std::int64_t batch = 32;
   std::int64_t prefill_tokens = 2048;
   std::int64_t threads = 0;  ///< 0: all cores

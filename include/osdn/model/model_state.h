@@ -28,4 +28,7 @@ ModelState select_documents(const ModelState& state,
 /// some are at their start and others are not.
 ModelState join_documents(const std::vector<ModelState>& states);
 
+/// The same on another device.
+ModelState on_device(ModelState state, at::Device device);
+
 }  // namespace osdn::model
