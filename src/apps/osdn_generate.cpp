@@ -45,7 +45,8 @@ void add_prompt_options(CLI::App& app, Arguments& args) {
       ->allow_extra_args(false);
   app.add_option("--prompt-file", args.prompts.file,
                  "prompts from a .txt or .jsonl file, also .zst; without it "
-                 "and --prompt, standard input is one prompt");
+                 "and --prompt, standard input is one prompt")
+      ->check(osdn::apps::check_path);
   app.add_option("--split", args.prompts.split,
                  ".txt: what a prompt is: lines, file, blank-lines or "
                  "marker:STRING")
@@ -79,15 +80,19 @@ void add_sampling_options(CLI::App& app, Arguments& args) {
 
 void add_options(CLI::App& app, Arguments& args) {
   osdn::generate::GenerateOptions& g = args.generate;
-  app.add_option("--model", g.model, "run folder or checkpoint folder");
+  app.add_option("--model", g.model, "run folder or checkpoint folder")
+      ->check(osdn::apps::check_path);
   app.add_option("--tokenizer", g.tokenizer,
-                 "SentencePiece model; else the one that the run names");
+                 "SentencePiece model; else the one that the run names")
+      ->check(osdn::apps::check_path);
   add_prompt_options(app, args);
   add_sampling_options(app, args);
   app.add_option("--save-state", g.save_state,
-                 "write the state after the last token to this file");
+                 "write the state after the last token to this file")
+      ->check(osdn::apps::check_path);
   app.add_option("--load-state", g.load_state,
-                 "go on from a saved state; prompts, if any, come behind it");
+                 "go on from a saved state; prompts, if any, come behind it")
+      ->check(osdn::apps::check_path);
   app.add_flag("--echo", args.echo, "print each prompt before its text");
   app.add_flag("--json", args.json, "one JSON object a prompt, a line each");
   app.add_option("--batch", g.batch, "texts that are continued side by side")

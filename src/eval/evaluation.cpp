@@ -107,8 +107,8 @@ tokenizer::Tokenizer open_tokenizer(const EvalOptions& options,
 
 Session open_session(const EvalOptions& options) {
   const ops::ComputeChoice compute = compute_of(options);
-  model::TrainedModel trained = model::load_trained_model(
-      options.model, compute.dtype, compute.device);
+  model::TrainedModel trained =
+      model::load_trained_model(options.model, compute.dtype, compute.device);
   tokenizer::Tokenizer tokenizer = open_tokenizer(options, trained.config);
   const auto bos = tokenizer.bos_id();
   const auto prefix = bos ? bos : tokenizer.eos_id();
