@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
@@ -12,14 +14,37 @@ namespace osdn::model {
 using layers::AttentionState;
 
 std::span<const StateTensor> state_tensors() {
-  static constexpr std::array<StateTensor, 5> kAll = {
+  static constexpr std::array<StateTensor, 8> kAll = {
       {{"state", &AttentionState::state},
        {"d", &AttentionState::d},
        {"conv_q", &AttentionState::conv_q},
        {"conv_k", &AttentionState::conv_k},
-       {"conv_v", &AttentionState::conv_v}}};
+       {"conv_v", &AttentionState::conv_v},
+       {"cache_k", &AttentionState::cache_k},
+       {"cache_v", &AttentionState::cache_v},
+       {"cache_length", &AttentionState::cache_length}}};
   return kAll;
 }
+
+namespace {
+
+/// One behind the other; the caches of shorter pasts are filled up with zeros,
+/// as a batch of them has it.
+at::Tensor join(std::vector<at::Tensor> parts) {
+  std::int64_t longest = 0;
+  for (const at::Tensor& part : parts) {
+    if (part.dim() == 4) longest = std::max(longest, part.size(1));
+  }
+  for (at::Tensor& part : parts) {
+    if (part.dim() == 4 && part.size(1) < longest) {
+      part = at::constant_pad_nd(part,
+                                 {0, 0, 0, 0, 0, longest - part.size(1)});
+    }
+  }
+  return at::cat(parts);
+}
+
+}  // namespace
 
 ModelState select_documents(const ModelState& state,
                             const std::vector<std::int64_t>& documents) {
@@ -64,7 +89,7 @@ ModelState join_documents(const std::vector<ModelState>& states) {
                            states.size(), " states have a tensor ", entry.name,
                            "; they cannot be joined"));
       }
-      out.layers[layer].*entry.tensor = at::cat(parts);
+      out.layers[layer].*entry.tensor = join(std::move(parts));
     }
   }
   return out;
@@ -74,7 +99,10 @@ ModelState on_device(ModelState state, at::Device device) {
   for (AttentionState& layer : state.layers) {
     for (const StateTensor& entry : state_tensors()) {
       at::Tensor& tensor = layer.*entry.tensor;
-      if (tensor.defined()) tensor = tensor.to(device);
+      // The cache's lengths are read by the host.
+      if (tensor.defined() && entry.tensor != &AttentionState::cache_length) {
+        tensor = tensor.to(device);
+      }
     }
   }
   return state;

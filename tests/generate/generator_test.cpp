@@ -270,7 +270,9 @@ std::vector<Kind> kinds() {
   return {{"deltanet", test::deltanet_model()},
           {"deltanet_osdn_apf", test::osdn_apf_model()},
           {"gdn_osdn_apf", gdn},
-          {"kda", kda}};
+          {"kda", kda},
+          {"hybrid", test::hybrid_model()},
+          {"transformer", test::transformer_model()}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, GeneratorTest, testing::ValuesIn(kinds()),

@@ -33,6 +33,8 @@ SequenceState sequence(std::uint64_t index, bool started) {
     layer.conv_q = at::rand({1, 6, 3}).to(at::kDouble);
   }
   s.state.layers[1].d = at::rand({1, 2, 3});
+  s.state.layers[1].cache_k = at::rand({1, 17, 2, 3});
+  s.state.layers[1].cache_length = at::full({1}, 17, at::kDouble);
   return s;
 }
 

@@ -52,6 +52,20 @@ std::vector<Case> nine_layers() {
   return all;
 }
 
+/// And what keeps its keys and values instead.
+std::vector<Case> all_models() {
+  std::vector<Case> all = nine_layers();
+  ModelConfig hybrid = all.front().config;
+  hybrid.softmax.layers = {1};
+  hybrid.softmax.num_heads = 2;
+  all.push_back({"hybrid", hybrid});
+  ModelConfig transformer = all.front().config;
+  transformer.layer = LayerKind::kTransformer;
+  transformer.softmax.num_heads = 2;
+  all.push_back({"transformer", transformer});
+  return all;
+}
+
 at::Tensor random_tokens(std::uint64_t seed, std::int64_t count) {
   Xoshiro256 random(seed);
   at::Tensor tokens = at::empty({count}, at::kLong);
@@ -168,7 +182,7 @@ TEST_P(CarriedState, nothing_gives_the_state_of_the_start) {
                         model.logits(tokens, documents)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, CarriedState, testing::ValuesIn(nine_layers()),
+INSTANTIATE_TEST_SUITE_P(Layers, CarriedState, testing::ValuesIn(all_models()),
                          [](const auto& c) { return c.param.name; });
 
 TEST(ModelState, what_cannot_be_joined_is_refused) {
