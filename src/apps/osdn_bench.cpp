@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "osdn/arch/peak_flops.h"
+#include "osdn/bench/generate_speed.h"
 #include "osdn/bench/operator_speed.h"
 #include "osdn/bench/train_speed.h"
 #include "osdn/config/reader.h"
@@ -36,6 +37,8 @@ struct Arguments {
   std::vector<std::string> overrides;
   osdn::bench::TrainSpeedOptions train;
   std::string trace;
+  std::vector<std::int64_t> batches = {1, 64};
+  osdn::bench::GenerateSpeedOptions generate;
   double peak_tflops = 0;
 };
 
@@ -155,6 +158,59 @@ ExitCode bench_train(Arguments args) {
   return ExitCode::kOk;
 }
 
+ExitCode bench_generate(Arguments args) {
+  const osdn::ops::Gpu& gpu = osdn::ops::gpu();
+  ordered_json out = machine(osdn::bench::measure_limits(
+      gpu.usable ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU)));
+  osdn::report::Table table({{"configuration", Align::kLeft},
+                             {"compute", Align::kLeft},
+                             {"sequences"},
+                             {"prompt"},
+                             {"prefill tokens/s"},
+                             {"decode step ms"},
+                             {"decode tokens/s"}});
+  for (const std::string& name : args.configs) {
+    const osdn::config::Config config =
+        osdn::config::load({name, args.overrides});
+    for (const std::int64_t batch : args.batches) {
+      args.generate.batch = batch;
+      const auto speed = osdn::bench::time_generation(config, args.generate);
+      table.add_row({name, speed.device + " " + speed.dtype,
+                     std::to_string(batch),
+                     std::to_string(args.generate.prompt_tokens),
+                     format_si(speed.prefill_tokens_per_s),
+                     milliseconds(speed.decode_step_s),
+                     format_si(speed.decode_tokens_per_s)});
+      out["generation"].push_back(
+          {{"config", name},
+           {"device", speed.device},
+           {"dtype", speed.dtype},
+           {"sequences", batch},
+           {"prompt_tokens", args.generate.prompt_tokens},
+           {"new_tokens", args.generate.new_tokens},
+           {"prefill_tokens_per_s", speed.prefill_tokens_per_s},
+           {"decode_step_s", speed.decode_step_s},
+           {"decode_tokens_per_s", speed.decode_tokens_per_s}});
+    }
+  }
+  std::cout << table.text();
+  write_json(args, out);
+  return ExitCode::kOk;
+}
+
+/// What `train` and `generate` are asked to build.
+void add_configurations(CLI::App& command, Arguments& args) {
+  command
+      .add_option("--config", args.configs,
+                  "configurations, separated by commas")
+      ->delimiter(',')
+      ->required();
+  command
+      .add_option("--set", args.overrides,
+                  "KEY=VALUE of every configuration; may be repeated")
+      ->allow_extra_args(false);
+}
+
 ExitCode bench(int argc, char** argv) {
   CLI::App app("Measures this machine: operators and training.", "osdn-bench");
   app.set_version_flag("--version", osdn::version_line("osdn-bench"));
@@ -169,15 +225,7 @@ ExitCode bench(int argc, char** argv) {
                       "only operators and shapes whose name holds this");
   CLI::App* train =
       app.add_subcommand("train", "training steps on random tokens");
-  train
-      ->add_option("--config", args.configs,
-                   "configurations, separated by commas")
-      ->delimiter(',')
-      ->required();
-  train
-      ->add_option("--set", args.overrides,
-                   "KEY=VALUE of every configuration; may be repeated")
-      ->allow_extra_args(false);
+  add_configurations(*train, args);
   train->add_option("--tokens", args.train.tokens, "tokens a step")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30))
       ->capture_default_str();
@@ -193,7 +241,23 @@ ExitCode bench(int argc, char** argv) {
                     "record one step more into this file, for a trace viewer");
   train->add_option("--peak-tflops", args.peak_tflops,
                     "of the GPU, where osdn does not know it");
-  for (CLI::App* command : {kernels, train}) {
+  CLI::App* generate = app.add_subcommand(
+      "generate", "prefill and greedy decoding of random prompts");
+  add_configurations(*generate, args);
+  generate->add_option("--sequences", args.batches, "numbers of sequences")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  generate
+      ->add_option("--prompt-tokens", args.generate.prompt_tokens,
+                   "of each prompt")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->capture_default_str();
+  generate
+      ->add_option("--new-tokens", args.generate.new_tokens,
+                   "decoded of each sequence")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->capture_default_str();
+  for (CLI::App* command : {kernels, train, generate}) {
     command->add_option("--json", args.json, "write the figures to this file");
   }
   try {
@@ -201,7 +265,8 @@ ExitCode bench(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
   }
-  return kernels->parsed() ? bench_kernels(args) : bench_train(args);
+  if (kernels->parsed()) return bench_kernels(args);
+  return train->parsed() ? bench_train(args) : bench_generate(args);
 }
 
 }  // namespace
