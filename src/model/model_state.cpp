@@ -44,6 +44,18 @@ at::Tensor join(std::vector<at::Tensor> parts) {
   return at::cat(parts);
 }
 
+/// Leaves of a cache what the longest of its documents fills.
+void cut_cache(AttentionState& layer) {
+  if (!layer.cache_length.defined() || layer.cache_length.numel() == 0) return;
+  const auto longest =
+      static_cast<std::int64_t>(layer.cache_length.max().item<double>());
+  for (at::Tensor* cache : {&layer.cache_k, &layer.cache_v}) {
+    if (cache->size(1) > longest) {
+      *cache = cache->narrow(1, 0, longest).contiguous();
+    }
+  }
+}
+
 }  // namespace
 
 ModelState select_documents(const ModelState& state,
@@ -59,6 +71,7 @@ ModelState select_documents(const ModelState& state,
       out.layers[layer].*entry.tensor =
           from.index_select(0, rows.to(from.device()));
     }
+    cut_cache(out.layers[layer]);
   }
   return out;
 }

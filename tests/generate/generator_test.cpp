@@ -245,7 +245,11 @@ TEST_P(GeneratorTest, a_pass_never_grows_with_the_prompt) {
   std::vector<Sequence> all = sample(3);
   all.push_back(sequence(3, Ids(3000, 7)));
   go(trained.model, o, all);
-  EXPECT_EQ(largest.tokens, 70);
+  const config::ModelConfig& c = trained.model.config();
+  // Softmax layers show themselves to no observer.
+  if (!c.is_transformer()) {
+    EXPECT_EQ(largest.tokens, 70);
+  }
   std::int64_t short_state = 0, long_state = 0;
   for (const auto& [s, size] :
        {std::pair{&all[1], &short_state}, std::pair{&all[3], &long_state}}) {
@@ -257,7 +261,12 @@ TEST_P(GeneratorTest, a_pass_never_grows_with_the_prompt) {
     }
   }
   EXPECT_GT(short_state, 0);
-  EXPECT_EQ(short_state, long_state);
+  // A delta rule's state is of one size; softmax attention keeps every token.
+  if (c.softmax_layers() == 0) {
+    EXPECT_EQ(short_state, long_state);
+  } else {
+    EXPECT_LT(short_state, long_state / 5);
+  }
 }
 
 std::vector<Kind> kinds() {

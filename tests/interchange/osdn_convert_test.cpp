@@ -167,7 +167,8 @@ TEST_F(OsdnConvert, what_was_imported_is_evaluated) {
          shared_path(tokenizer).string(), "--threads", "1", "--out", out});
     EXPECT_EQ(program.wait(), 0) << program.err();
     std::map<std::string, double> values;
-    for (const json& result : json::parse(read_file(out)).at("results")) {
+    const json report = json::parse(read_file(out));
+    for (const json& result : report.at("results")) {
       values[result.at("metric")] = result.at("value");
     }
     return values;
