@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "command_line.h"
 #include "osdn/arch/peak_flops.h"
 #include "osdn/bench/generate_speed.h"
 #include "osdn/bench/operator_speed.h"
@@ -25,6 +26,8 @@ namespace {
 
 using nlohmann::ordered_json;
 using osdn::ExitCode;
+using osdn::apps::check_path;
+using osdn::apps::integer_from;
 using osdn::report::Align;
 using osdn::report::format_fixed;
 using osdn::report::format_si;
@@ -219,7 +222,7 @@ ExitCode bench(int argc, char** argv) {
   CLI::App* kernels =
       app.add_subcommand("kernels", "the operators on the GPU, in bf16");
   kernels->add_option("--runs", args.runs, "timed runs of each")
-      ->check(CLI::Range(1, 10000))
+      ->check(integer_from(1))
       ->capture_default_str();
   kernels->add_option("--filter", args.filter,
                       "only operators and shapes whose name holds this");
@@ -227,43 +230,46 @@ ExitCode bench(int argc, char** argv) {
       app.add_subcommand("train", "training steps on random tokens");
   add_configurations(*train, args);
   train->add_option("--tokens", args.train.tokens, "tokens a step")
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30))
+      ->check(integer_from(2))
       ->capture_default_str();
   train
       ->add_option("--document-tokens", args.train.document_tokens,
                    "tokens of each document")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->check(integer_from(1))
       ->capture_default_str();
   train->add_option("--steps", args.train.steps, "timed steps")
-      ->check(CLI::Range(1, 100000))
+      ->check(integer_from(1))
       ->capture_default_str();
-  train->add_option("--trace", args.trace,
-                    "record one step more into this file, for a trace viewer");
-  train->add_option("--peak-tflops", args.peak_tflops,
-                    "of the GPU, where osdn does not know it");
+  train
+      ->add_option("--trace", args.trace,
+                   "record one step more into this file, for a trace viewer")
+      ->check(check_path);
+  train
+      ->add_option("--peak-tflops", args.peak_tflops,
+                   "of the GPU, where osdn does not know it")
+      ->check(CLI::PositiveNumber);
   CLI::App* generate = app.add_subcommand(
       "generate", "prefill and greedy decoding of random prompts");
   add_configurations(*generate, args);
   generate->add_option("--sequences", args.batches, "numbers of sequences")
       ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+      ->check(integer_from(1));
   generate
       ->add_option("--prompt-tokens", args.generate.prompt_tokens,
                    "of each prompt")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->check(integer_from(1))
       ->capture_default_str();
   generate
       ->add_option("--new-tokens", args.generate.new_tokens,
                    "decoded of each sequence")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->check(integer_from(1))
       ->capture_default_str();
   for (CLI::App* command : {kernels, train, generate}) {
-    command->add_option("--json", args.json, "write the figures to this file");
+    command->add_option("--json", args.json, "write the figures to this file")
+        ->check(check_path);
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+  if (const auto code = osdn::apps::parse(app, argc, argv)) {
+    return *code;
   }
   if (kernels->parsed()) return bench_kernels(args);
   return train->parsed() ? bench_train(args) : bench_generate(args);

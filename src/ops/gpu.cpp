@@ -5,6 +5,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "kernels/common/device_info.h"
@@ -22,6 +23,19 @@ std::string libtorch_cuda_path() {
   return std::filesystem::path(info.dli_fname)
       .replace_filename("libtorch_cuda.so")
       .string();
+}
+
+/// The same bits every time, and sums in fp32 to the end.
+void be_exact() {
+  // Read by cuBLAS when it starts: its workspaces do not depend on the streams
+  // in use, so neither do its sums.
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::Context& context = at::globalContext();
+  context.setAllowBF16ReductionCuBLAS(false, true);
+  // Softmax attention's backward has a faster version with atomics.
+  context.setDeterministicAlgorithms(true, /*warn_only=*/true);
+  // Debugging aid that comes with it: writing NaN into all new memory.
+  context.setDeterministicFillUninitializedMemory(false);
 }
 
 Gpu look() {
@@ -48,8 +62,7 @@ Gpu look() {
         std::string("LibTorch's CUDA part does not load: ") + ::dlerror();
     return gpu;
   }
-  // Sums of a matrix product stay in fp32 to the end, split-K ones too.
-  at::globalContext().setAllowBF16ReductionCuBLAS(false, true);
+  be_exact();
   gpu.usable = true;
   return gpu;
 }

@@ -25,7 +25,7 @@ void PrintTo(const Kind& kind, std::ostream* out) {
   *out << kind.name;
 }
 
-std::vector<Kind> nine() {
+std::vector<Kind> all_kinds() {
   std::vector<Kind> all;
   const std::vector<std::string> rests = {
       "model.preconditioner=null", "model.preconditioner.retention=none",
@@ -39,6 +39,12 @@ std::vector<Kind> nine() {
       all.push_back({layer + suffixes[i], sets});
     }
   }
+  all.push_back({"hybrid",
+                 {"model.layer=deltanet", "model.preconditioner=null",
+                  "model.softmax.layers=[1]", "model.softmax.num_heads=2"}});
+  all.push_back({"transformer",
+                 {"model.layer=transformer", "model.preconditioner=null",
+                  "model.num_heads=null", "model.softmax.num_heads=2"}});
   return all;
 }
 
@@ -84,9 +90,10 @@ double worst_difference(const std::vector<report::StepRecord>& a,
   return worst;
 }
 
-// In fp32 both round in the last of 24 bits, 6e-8; sixty updates of AdamW, whose
-// normalisation magnifies differences of small gradients, make some 1e-5 of it.
-// In bf16 the loss of a step differs by its 2^-9, and the paths part slowly.
+// In fp32 both round in the last of 24 bits, 6e-8; sixty updates of AdamW,
+// whose normalisation magnifies differences of small gradients, make some 1e-5
+// of it. In bf16 the loss of a step differs by its 2^-9, and the paths part
+// slowly.
 TEST_P(GpuTraining, follows_the_cpu) {
   const auto cpu = train("cpu", {"training.device=cpu"});
   const auto fp32 =
@@ -107,9 +114,8 @@ TEST_P(GpuTraining, gives_the_same_bits_twice_resumed_and_recomputed) {
                                      const model::LanguageModel& model) {
     if (step == 9) test::poison_gradient(model);
   };
-  const std::vector<std::string> gpu = {"training.device=cuda",
-                                        "training.steps=24",
-                                        "training.validate_every=0"};
+  const std::vector<std::string> gpu = {
+      "training.device=cuda", "training.steps=24", "training.validate_every=0"};
   const auto with = [&](std::vector<std::string> sets, const char* more) {
     sets.emplace_back(more);
     return sets;
@@ -133,9 +139,8 @@ TEST_P(GpuTraining, gives_the_same_bits_twice_resumed_and_recomputed) {
 }
 
 TEST_P(GpuTraining, micro_batches_make_the_same_step) {
-  const std::vector<std::string> gpu = {"training.device=cuda",
-                                        "training.dtype=fp32",
-                                        "training.steps=10"};
+  const std::vector<std::string> gpu = {
+      "training.device=cuda", "training.dtype=fp32", "training.steps=10"};
   auto one = gpu, four = gpu;
   one.push_back("training.global_batch=4");
   one.push_back("training.micro_batch=4");
@@ -144,7 +149,7 @@ TEST_P(GpuTraining, micro_batches_make_the_same_step) {
   EXPECT_LT(worst_difference(train("one", one), train("four", four)), 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, GpuTraining, testing::ValuesIn(nine()),
+INSTANTIATE_TEST_SUITE_P(Layers, GpuTraining, testing::ValuesIn(all_kinds()),
                          [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
