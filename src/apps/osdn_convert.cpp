@@ -24,6 +24,7 @@
 #include "osdn/interchange/folders.h"
 #include "osdn/interchange/weights.h"
 #include "osdn/model/language_model.h"
+#include "osdn/ops/host_tensors.h"
 
 namespace {
 
@@ -34,30 +35,9 @@ using osdn::Error;
 using osdn::ExitCode;
 using osdn::TensorView;
 
-at::ScalarType scalar_type(const TensorView& tensor, const fs::path& file) {
-  switch (tensor.dtype) {
-    case DType::kF64:
-      return at::kDouble;
-    case DType::kF32:
-      return at::kFloat;
-    case DType::kF16:
-      return at::kHalf;
-    case DType::kBF16:
-      return at::kBFloat16;
-    case DType::kI64:
-      return at::kLong;
-    case DType::kI32:
-      return at::kInt;
-    default:
-      throw Error(concat(file.string(), ": tensor ", tensor.name, " is ",
-                         name_of(tensor.dtype),
-                         "; expected F64, F32, F16, BF16, I64 or I32"),
-                  ExitCode::kBadInput);
-  }
-}
-
-at::Tensor tensor_of(const TensorView& tensor, const fs::path& file) {
-  return at::from_blob(tensor.data, tensor.shape, scalar_type(tensor, file));
+at::Tensor tensor_of(const TensorView& tensor) {
+  return at::from_blob(tensor.data, tensor.shape,
+                       osdn::ops::scalar_type_of(tensor.dtype));
 }
 
 // ---- check -----------------------------------------------------------------
@@ -78,10 +58,9 @@ struct Expected {
 
 Expected read_expected(const osdn::checkpoint::SafetensorsFile& file,
                        std::int64_t vocab) {
-  Expected expected{
-      tensor_of(file.tensor("input_ids"), file.path()).to(at::kLong),
-      tensor_of(file.tensor("logits"), file.path()).to(at::kDouble),
-      std::nullopt};
+  Expected expected{tensor_of(file.tensor("input_ids")).to(at::kLong),
+                    tensor_of(file.tensor("logits")).to(at::kDouble),
+                    std::nullopt};
   const at::Tensor& ids = expected.input_ids;
   const bool fits = ids.dim() == 2 && ids.numel() > 0 &&
                     expected.logits.dim() == 3 &&
@@ -97,8 +76,7 @@ Expected read_expected(const osdn::checkpoint::SafetensorsFile& file,
                 ExitCode::kBadInput);
   }
   if (file.contains("loss")) {
-    expected.loss =
-        tensor_of(file.tensor("loss"), file.path()).item().toDouble();
+    expected.loss = tensor_of(file.tensor("loss")).item().toDouble();
   }
   return expected;
 }
@@ -118,7 +96,7 @@ osdn::model::LanguageModel load_public_model(const fs::path& folder,
   // Both are in the order of the parameter table.
   for (std::size_t i = 0; i < weights.views().size(); ++i) {
     at::Tensor parameter = model.parameters().at(i).tensor;
-    parameter.copy_(tensor_of(weights.views()[i], files.path()));
+    parameter.copy_(tensor_of(weights.views()[i]));
   }
   return model;
 }

@@ -14,13 +14,14 @@ namespace {
 
 at::Tensor tensor_of(const TensorView& view,
                      const std::filesystem::path& file) {
-  try {
-    return at::from_blob(view.data, view.shape,
-                         ops::scalar_type_of(view.dtype));
-  } catch (const Error& error) {
-    throw Error(file.string() + ": tensor " + view.name + ": " + error.what(),
+  const at::ScalarType type = ops::scalar_type_of(view.dtype);
+  if (!at::isFloatingType(type)) {
+    throw Error(file.string() + ": tensor " + view.name + " is " +
+                    std::string(name_of(view.dtype)) +
+                    "; weights are F64, F32, F16 or BF16",
                 ExitCode::kBadInput);
   }
+  return at::from_blob(view.data, view.shape, type);
 }
 
 }  // namespace

@@ -31,10 +31,16 @@ at::ScalarType scalar_type_of(DType dtype) {
       return at::kHalf;
     case DType::kBF16:
       return at::kBFloat16;
-    default:
-      throw Error("no weight can be " + std::string(name_of(dtype)) +
-                  "; weights are F64, F32, F16 or BF16");
+    case DType::kI64:
+      return at::kLong;
+    case DType::kI32:
+      return at::kInt;
+    case DType::kU16:
+      return at::kUInt16;
+    case DType::kU8:
+      return at::kByte;
   }
+  throw Error("a dtype that does not exist");
 }
 
 void HostTensors::add(std::string name, const at::Tensor& tensor) {

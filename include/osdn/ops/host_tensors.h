@@ -10,11 +10,10 @@
 
 namespace osdn::ops {
 
-/// Throws Error for a type that no file of ours holds.
+/// For the floating types that weights, moments and states have. Throws Error
+/// for another.
 DType dtype_of(at::ScalarType type);
 
-/// The inverse, for the floating types that weights and moments have. Throws
-/// Error for another.
 at::ScalarType scalar_type_of(DType dtype);
 
 /// Views of tensors in host memory. A tensor on the CPU is seen where it is, so
