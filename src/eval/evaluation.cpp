@@ -20,6 +20,7 @@
 #include "osdn/model/trained_model.h"
 #include "osdn/ops/compute_choice.h"
 #include "osdn/ops/gpu.h"
+#include "osdn/ops/threads.h"
 #include "osdn/report/progress.h"
 #include "osdn/tokenizer/tokenizer.h"
 
@@ -82,7 +83,7 @@ void check_options(const EvalOptions& options) {
   check_choice("--bos", options.bos, {"protocol", "0", "1"});
   check_choice("--rolling", options.rolling, {"window", "full"});
   check_at_least("--batch-tokens", options.batch_tokens, 1);
-  check_at_least("--threads", options.threads, 0);
+  ops::check_threads("--threads", options.threads);
   if (options.data.limit) check_at_least("--limit", *options.data.limit, 1);
   if (parse_max_len(options.max_len) && options.rolling == "full") {
     throw Error(concat("--rolling full has no window, and --max-len is ",
@@ -358,9 +359,7 @@ void run_task(Session& session, const std::string& task, Evaluation& out) {
 
 Evaluation evaluate(const EvalOptions& options) {
   check_options(options);
-  if (options.threads > 0) {
-    at::set_num_threads(static_cast<int>(options.threads));
-  }
+  ops::set_threads(options.threads);
   const at::NoGradGuard no_grad;
   Session session = open_session(options);
   Evaluation out;

@@ -12,6 +12,7 @@
 #include "osdn/model/model_state.h"
 #include "osdn/model/trained_model.h"
 #include "osdn/ops/compute_choice.h"
+#include "osdn/ops/threads.h"
 #include "tokens_of_run.h"
 
 namespace osdn::generate {
@@ -235,7 +236,7 @@ void check_options(const GenerateOptions& options) {
   check_at_least("--max-new-tokens", options.max_new_tokens, 0);
   check_at_least("--batch", options.batch, 1);
   check_at_least("--prefill-tokens", options.prefill_tokens, 1);
-  check_at_least("--threads", options.threads, 0);
+  ops::check_threads("--threads", options.threads);
   compute_of(options, nullptr);
   if (options.bos != "auto" && options.bos != "0" && options.bos != "1") {
     throw Error(concat("--bos is '", options.bos, "'; expected auto, 0 or 1"),
@@ -274,9 +275,7 @@ Figures generate(const GenerateOptions& options, const Listener& listener,
                           begin_id(options.bos, run_tokens, tokenizer), stops);
   saved.reset();
 
-  if (options.threads > 0) {
-    at::set_num_threads(static_cast<int>(options.threads));
-  }
+  ops::set_threads(options.threads);
   const model::LanguageModel model =
       model::load_model(folder, compute.dtype, compute.device);
   for (Sequence& s : sequences) {

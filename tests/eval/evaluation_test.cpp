@@ -327,6 +327,8 @@ TEST_F(Evaluate, wrong_options_end_the_run_before_anything) {
   }
   EXPECT_THAT(changed([](EvalOptions& o) { o.batch_tokens = 0; }),
               HasSubstr("--batch-tokens"));
+  EXPECT_THAT(changed([](EvalOptions& o) { o.threads = 1000000; }),
+              HasSubstr("1 to 4096"));
   EXPECT_THAT(changed([](EvalOptions& o) { o.threads = -1; }),
               HasSubstr("--threads"));
   EXPECT_THAT(changed([](EvalOptions& o) { o.data.limit = 0; }),

@@ -52,6 +52,7 @@ TEST(GenerateOptions, those_out_of_range_are_named) {
       {[](auto& o) { o.batch = 0; }, "--batch is 0"},
       {[](auto& o) { o.prefill_tokens = 0; }, "--prefill-tokens is 0"},
       {[](auto& o) { o.threads = -1; }, "--threads is -1"},
+      {[](auto& o) { o.threads = 1000000; }, "--threads is 1000000"},
       {[](auto& o) { o.dtype = "bf16"; }, "--dtype is \"bf16\""},
       {[](auto& o) { o.bos = "2"; }, "--bos is '2'"},
       {[](auto& o) { o.load_state = "s", o.bos = "1"; },

@@ -1,0 +1,21 @@
+#include "osdn/ops/threads.h"
+
+#include <ATen/Parallel.h>
+
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+
+namespace osdn::ops {
+
+void check_threads(const char* option, std::int64_t threads) {
+  if (threads >= 0 && threads <= kMaxThreads) return;
+  throw Error(concat(option, " is ", threads, "; expected 1 to ", kMaxThreads,
+                     ", or 0 for all cores"),
+              ExitCode::kUsage);
+}
+
+void set_threads(std::int64_t threads) {
+  if (threads > 0) at::set_num_threads(static_cast<int>(threads));
+}
+
+}  // namespace osdn::ops
