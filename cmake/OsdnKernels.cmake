@@ -66,11 +66,12 @@ if(BUILD_TESTING AND OSDN_HAVE_CUDA)
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endif()
 
-# ---- the delta rule's kernels without a GPU ---------------------------------------
+# ---- kernels of the delta rule and of decoding without a GPU ------------------------
 # Built by the host compiler on top of tests/gpu/cuda_emulator.h, for the tests
 # in tests/emulated. Its threads are fibers, which address sanitizers misread.
 if(BUILD_TESTING AND NOT OSDN_SANITIZE)
-  file(GLOB _emulated CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/kernels/delta_rule/*.cu")
+  file(GLOB _emulated CONFIGURE_DEPENDS
+    "${CMAKE_SOURCE_DIR}/kernels/delta_rule/*.cu" "${CMAKE_SOURCE_DIR}/kernels/decode/*.cu")
   set(_wrappers "")
   foreach(_source IN LISTS _emulated)
     get_filename_component(_name "${_source}" NAME_WE)

@@ -6,15 +6,23 @@
 namespace osdn::kernels {
 
 __device__ __forceinline__ float exponential(float x) {
+#ifdef OSDN_CUDA_EMULATOR
+  return emulator::exp_ftz(x);
+#else
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f));
   return y;
+#endif
 }
 
 __device__ __forceinline__ float reciprocal(float x) {
+#ifdef OSDN_CUDA_EMULATOR
+  return 1.0f / x;
+#else
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+#endif
 }
 
 __device__ __forceinline__ float sigmoid(float x) {

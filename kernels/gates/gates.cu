@@ -4,11 +4,10 @@
 
 #include <type_traits>
 
-#include "kernels/common/activation.cuh"
 #include "kernels/common/column_sum.cuh"
 #include "kernels/common/launch_check.cuh"
 #include "kernels/common/vector_io.cuh"
-#include "kernels/gates/gates.cuh"
+#include "kernels/gates/gates_device.cuh"
 
 namespace osdn::kernels {
 namespace {
@@ -55,47 +54,20 @@ __device__ __forceinline__ Place place_of(const Layout& layout, int pack_size) {
   return place;
 }
 
-/// Largest A: its exponential times a chunk of large logits is finite in fp32.
-constexpr float kMaxALog = 80.0f;
-
-/// A column's parameters.
-struct Column {
-  float decay;  ///< exp(A)
-  float bias;
-};
-
 template <int PackSize>
 __device__ __forceinline__ void load_columns(const GateShape& shape,
                                              const float* a_log,
                                              const float* bias,
                                              std::int64_t column, bool active,
-                                             Column (&columns)[PackSize]) {
+                                             GateColumn (&columns)[PackSize]) {
 #pragma unroll
   for (int j = 0; j < PackSize; ++j) {
     columns[j] = {1.0f, 0.0f};
     if (!active) continue;
     if (a_log != nullptr) {
-      const float a = a_log[(column + j) / shape.head_width];
-      columns[j].decay = expf(a > kMaxALog ? kMaxALog : a);
+      columns[j].decay = decay_rate(a_log[(column + j) / shape.head_width]);
     }
     if (bias != nullptr) columns[j].bias = bias[column + j];
-  }
-}
-
-__device__ __forceinline__ float softplus(float z) {
-  return z > 20.0f ? z : log1pf(expf(z));
-}
-
-__device__ __forceinline__ float value_of(const GateShape& shape,
-                                          const Column& column, float x) {
-  const float z = x + column.bias;
-  switch (shape.kind) {
-    case GateKind::kSoftplusDecay:
-      return -column.decay * softplus(z);
-    case GateKind::kBoundedDecay:
-      return shape.lower_bound * sigmoid(column.decay * z);
-    default:
-      return shape.scale * sigmoid(z);
   }
 }
 
@@ -104,7 +76,7 @@ struct Slopes {
   float z, a_log;
 };
 __device__ __forceinline__ Slopes slopes_of(const GateShape& shape,
-                                            const Column& column, float x,
+                                            const GateColumn& column, float x,
                                             float grad) {
   const float z = x + column.bias;
   if (shape.kind == GateKind::kSoftplusDecay) {
@@ -130,14 +102,15 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t columns = shape.heads * shape.head_width;
   const Place place = place_of(layout, PackSize);
   if (!place.active) return;
-  Column column[PackSize];
+  GateColumn column[PackSize];
   load_columns(shape, p.a_log, p.bias, place.column, true, column);
   for (std::int64_t t = place.row_block * layout.rows + place.row;
        t < shape.tokens; t += layout.row_blocks * layout.rows) {
     float x[PackSize], y[PackSize];
     load_floats(static_cast<const T*>(p.x) + t * x_stride + place.column, x);
 #pragma unroll
-    for (int j = 0; j < PackSize; ++j) y[j] = value_of(shape, column[j], x[j]);
+    for (int j = 0; j < PackSize; ++j)
+      y[j] = gate_value(shape, column[j], x[j]);
     store_floats(p.y + t * columns + place.column, y);
   }
 }
@@ -151,7 +124,7 @@ __global__ void __launch_bounds__(kThreads)
   const GateShape& shape = p.shape;
   const std::int64_t columns = shape.heads * shape.head_width;
   const Place place = place_of(layout, PackSize);
-  Column column[PackSize];
+  GateColumn column[PackSize];
   load_columns(shape, p.a_log, p.bias, place.column, place.active, column);
   float grad_bias[PackSize] = {}, grad_a_log[PackSize] = {};
   if (place.active) {

@@ -133,9 +133,11 @@ std::string fault(const Table& table, const fs::path& file,
   }
   if (path.starts_with("kernels/") || path.starts_with("osdn/kernels/")) {
     const bool common = path.find("kernels/common/") != std::string::npos;
-    if (name == "kernels" ? !common && path.find('/') != std::string::npos &&
-                                fs::path(path).parent_path().filename() !=
-                                    file.parent_path().filename()
+    const auto folder = file.parent_path().filename();
+    // decode is the other operators in one launch and uses their formulas.
+    const bool own =
+        fs::path(path).parent_path().filename() == folder || folder == "decode";
+    if (name == "kernels" ? !common && !own
                           : !area.may_include.contains("kernels")) {
       return name + " may not include this kernel header";
     }

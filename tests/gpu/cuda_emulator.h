@@ -190,6 +190,10 @@ inline float exp2_ftz(float x) {
   const float y = std::exp2(x);
   return y < 1.17549435e-38f ? 0.f : y;
 }
+inline float exp_ftz(float x) {
+  const float y = std::exp(x);
+  return y < 1.17549435e-38f ? 0.f : y;
+}
 inline float tf32(float x) {
   std::uint32_t bits;
   std::memcpy(&bits, &x, 4);
@@ -437,6 +441,21 @@ inline float fminf(float a, float b) {
 }
 inline float rsqrtf(float x) {
   return 1.f / std::sqrt(x);
+}
+inline float __frsqrt_rn(float x) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
 }
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
