@@ -235,12 +235,16 @@ at::Tensor Attention::forward(const at::Tensor& x,
                               const ops::Documents& documents,
                               AttentionState* state,
                               AttentionObserver* observer) const {
+  Projections p;
+  if (takes_decode_step(documents, state, observer)) {
+    project(x, Products::kAll, p);
+    return at::linear(decode(p, *state), w_.o_proj);
+  }
   // The recurrence of d has few chains and long ones: it runs on a stream of
   // its own beside the products that it does not need. Its node comes before
   // theirs so that the backward, which goes from the last to the first, queues
   // theirs first and runs beside them too.
   const bool preconditioned = config_.preconditioner.enabled;
-  Projections p;
   project(x, preconditioned ? Products::kForKeys : Products::kAll, p);
   const at::Tensor k =
       query_or_key(p.k, w_.k_conv, documents, state ? &state->conv_k : nullptr);

@@ -5,6 +5,7 @@
 
 #include "cuda_call.h"
 #include "differentiable.h"
+#include "kernel_options.h"
 #include "kernels/norm/gated_norm.cuh"
 #include "kernels/norm/rms_norm.cuh"
 #include "tensor_check.h"
@@ -46,10 +47,7 @@ kernels::GatedNormShape shape_of(const at::Tensor& o, const at::Tensor& gate,
   shape.heads = o.size(1);
   shape.width = o.size(2);
   shape.element = element_of(o);
-  shape.activation = !gate.defined() ? kernels::GateActivation::kNone
-                     : activation == GateActivation::kSilu
-                         ? kernels::GateActivation::kSilu
-                         : kernels::GateActivation::kSigmoid;
+  shape.activation = activation_of(gate, activation);
   shape.eps = static_cast<float>(eps);
   return shape;
 }

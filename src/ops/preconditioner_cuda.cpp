@@ -5,24 +5,13 @@
 
 #include "cuda_call.h"
 #include "differentiable.h"
+#include "kernel_options.h"
 #include "kernels/preconditioner/preconditioner.cuh"
 #include "osdn/ops/side_stream.h"
 #include "tensor_check.h"
 
 namespace osdn::ops {
 namespace {
-
-kernels::KeyEnergy energy_of(PreconditionerNorm norm) {
-  switch (norm) {
-    case PreconditionerNorm::kOff:
-      return kernels::KeyEnergy::kOff;
-    case PreconditionerNorm::kAdd:
-      return kernels::KeyEnergy::kAdd;
-    case PreconditionerNorm::kFloor:
-      break;
-  }
-  return kernels::KeyEnergy::kFloor;
-}
 
 kernels::PreconditionerShape shape_of(const PreconditionerInputs& in,
                                       const at::Tensor& cu_seqlens,

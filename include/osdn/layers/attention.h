@@ -110,6 +110,13 @@ class Attention : public Mixer {
   at::Tensor write_strength(const Projections& p) const;
   at::Tensor decay(const Projections& p) const;
   at::Tensor retention(const Projections& p, const at::Tensor& g) const;
+  /// Whether ops::decode_step does this call: one token a document, a state
+  /// that is complete, no gradients and nobody who looks on.
+  bool takes_decode_step(const ops::Documents& documents,
+                         const AttentionState* state,
+                         const AttentionObserver* observer) const;
+  /// Projections -> the rows that o_proj takes; moves the state on.
+  at::Tensor decode(const Projections& p, AttentionState& state) const;
   /// Type and device of beta, g, r and d.
   at::TensorOptions control_options() const;
 
