@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,18 +42,35 @@ inline std::string check_path(const std::string& text) {
                 "\" is blank; expected the path of a file or folder");
 }
 
-/// For options that take an integer from `least` on. (CLI11's own checks name
-/// the limits of a double, and its unsigned numbers wrap around at -1.)
+/// For options that take an integer from `least` to `most`. (CLI11's own checks
+/// name the limits of a double, and its numbers wrap around at their ends.)
 inline std::function<std::string(const std::string&)> integer_from(
-    std::uint64_t least) {
-  return [least](const std::string& text) -> std::string {
+    std::uint64_t least,
+    std::uint64_t most = std::numeric_limits<std::int64_t>::max()) {
+  return [least, most](const std::string& text) -> std::string {
     std::uint64_t value = 0;
     const char* const end = text.data() + text.size();
     const auto [rest, fault] = std::from_chars(text.data(), end, value);
-    return fault == std::errc() && rest == end && value >= least
+    return fault == std::errc() && rest == end && value >= least &&
+                   value <= most
                ? ""
-               : concat("\"", text, "\" is not an integer from ", least, " on");
+               : concat("\"", text, "\" is not an integer from ", least, " on",
+                        value > most || fault == std::errc::result_out_of_range
+                            ? concat(" that is below 2^",
+                                     most == ~std::uint64_t{0} ? 64 : 63)
+                            : "");
   };
+}
+
+/// For options whose range is checked later: CLI11 would take a number that no
+/// 64 bits hold for another one.
+inline std::string whole_number(const std::string& text) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, fault] = std::from_chars(text.data(), end, value);
+  return fault == std::errc() && rest == end
+             ? ""
+             : concat("\"", text, "\" is not an integer below 2^63");
 }
 
 /// Parses. Where the program has nothing left to do (--help, --version, a

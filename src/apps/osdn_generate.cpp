@@ -29,6 +29,8 @@ namespace {
 using osdn::concat;
 using osdn::Error;
 using osdn::ExitCode;
+using osdn::apps::integer_from;
+using osdn::apps::whole_number;
 using osdn::generate::Sequence;
 
 struct Arguments {
@@ -63,16 +65,19 @@ void add_sampling_options(CLI::App& app, Arguments& args) {
   osdn::generate::GenerateOptions& g = args.generate;
   app.add_option("--max-new-tokens", g.max_new_tokens,
                  "tokens that a text may get; 0: read the prompts only")
+      ->check(whole_number)
       ->capture_default_str();
   app.add_option("--temperature", g.temperature,
                  "0: greedy, always the likeliest token; default 0, and 1 with "
                  "--top-k, --top-p or --seed");
-  app.add_option("--top-k", g.top_k, "draw from the K likeliest; 0: from all");
+  app.add_option("--top-k", g.top_k, "draw from the K likeliest; 0: from all")
+      ->check(whole_number);
   app.add_option("--top-p", g.top_p,
                  "draw from the likeliest that together have probability P");
   app.add_option("--repetition-penalty", g.repetition_penalty,
                  "above 1: ids that occurred already become less likely");
-  app.add_option("--seed", g.seed, "of the draws; default 0");
+  app.add_option("--seed", g.seed, "of the draws; default 0")
+      ->check(integer_from(0, std::numeric_limits<std::uint64_t>::max()));
   app.add_option("--stop", args.stops,
                  "end before this string; repeated: before any of them")
       ->allow_extra_args(false);
@@ -96,16 +101,19 @@ void add_options(CLI::App& app, Arguments& args) {
   app.add_flag("--echo", args.echo, "print each prompt before its text");
   app.add_flag("--json", args.json, "one JSON object a prompt, a line each");
   app.add_option("--batch", g.batch, "texts that are continued side by side")
+      ->check(whole_number)
       ->capture_default_str();
   app.add_option("--prefill-tokens", g.prefill_tokens,
                  "prompt tokens of one pass; memory depends on it, not on the "
                  "prompt's length")
+      ->check(whole_number)
       ->capture_default_str();
   app.add_option("--device", g.device, "auto, cpu or cuda")
       ->capture_default_str();
   app.add_option("--dtype", g.dtype,
                  "auto (default), fp32, fp64 (on a CPU) or bf16 (on a GPU)");
   app.add_option("--threads", g.threads, "threads; 0: all cores")
+      ->check(whole_number)
       ->capture_default_str();
 }
 

@@ -61,6 +61,7 @@ class Checker {
       check_delta_rule_widths();
     }
     check_softmax();
+    check_token_ids();
     check_gates();
     check_preconditioner();
     check_data();
@@ -211,6 +212,23 @@ class Checker {
     }
   }
 
+  void check_token_ids() {
+    const config::TokenIds& given = config_.model.token_ids;
+    const config::TokenIds standard;
+    const auto check = [&](std::string_view path, std::int64_t id,
+                           std::int64_t by_default) {
+      if (id != by_default && id >= config_.model.vocab_size &&
+          usable({path, "model.vocab_size"})) {
+        report(describe_(path), " is ", id, ", but ids are below ",
+               pointer_of("model.vocab_size"), " = ", config_.model.vocab_size,
+               ".");
+      }
+    };
+    check("model.token_ids.bos", given.bos, standard.bos);
+    check("model.token_ids.eos", given.eos, standard.eos);
+    check("model.token_ids.pad", given.pad, standard.pad);
+  }
+
   void check_softmax_layers() {
     const std::vector<std::int64_t>& layers = config_.model.softmax.layers;
     if (std::adjacent_find(layers.begin(), layers.end(),
@@ -222,6 +240,11 @@ class Checker {
              ", but the layers of ", pointer_of("model.num_layers"), " = ",
              config_.model.num_layers, " are 0 to ",
              config_.model.num_layers - 1, ".");
+    } else if (!layers.empty() && static_cast<std::int64_t>(layers.size()) ==
+                                      config_.model.num_layers) {
+      report(describe_("model.softmax.layers"), " is ", to_text(layers),
+             ", which leaves no layer with the delta rule. Use the layer "
+             "\"transformer\", or leave some out.");
     }
   }
 

@@ -14,6 +14,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/narrow.h"
+#include "osdn/core/path.h"
 
 namespace osdn {
 
@@ -204,7 +205,7 @@ void File::close() {
   }
 }
 
-AtomicFile::AtomicFile(const fs::path& path) : path_(path) {
+AtomicFile::AtomicFile(const fs::path& path) : path_(file_to_write(path)) {
   static std::atomic<std::uint64_t> counter{0};
   temporary_ = path_;
   temporary_ += concat(".tmp-", ::getpid(), "-", counter++);

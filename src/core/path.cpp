@@ -43,6 +43,29 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return files;
 }
 
+fs::path file_to_write(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // as the kernel follows
+  std::error_code error;
+  fs::path target = path;
+  for (int links = 0; fs::is_symlink(target, error); ++links) {
+    const fs::path next = fs::read_symlink(target, error);
+    if (error || links == kMostLinks) {
+      throw Error(concat(path.string(), ": the link cannot be followed"),
+                  ExitCode::kUsage);
+    }
+    target = next.is_absolute() ? next : target.parent_path() / next;
+  }
+  const fs::file_status status = fs::status(target, error);
+  if (fs::exists(status) && !fs::is_regular_file(status) &&
+      !fs::is_directory(status)) {
+    throw Error(concat(path.string(),
+                       ": is a device, pipe or socket; expected the name of a "
+                       "file"),
+                ExitCode::kUsage);
+  }
+  return target;
+}
+
 void check_creatable(const fs::path& path) {
   if (is_folder(path)) {
     throw Error(concat(path.string(),
@@ -50,7 +73,7 @@ void check_creatable(const fs::path& path) {
                        "file"),
                 ExitCode::kUsage);
   }
-  fs::path probe = path;
+  fs::path probe = file_to_write(path);
   probe += concat(".probe-", ::getpid());
   const int descriptor =
       ::open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);

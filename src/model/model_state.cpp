@@ -37,8 +37,7 @@ at::Tensor join(std::vector<at::Tensor> parts) {
   }
   for (at::Tensor& part : parts) {
     if (part.dim() == 4 && part.size(1) < longest) {
-      part = at::constant_pad_nd(part,
-                                 {0, 0, 0, 0, 0, longest - part.size(1)});
+      part = at::constant_pad_nd(part, {0, 0, 0, 0, 0, longest - part.size(1)});
     }
   }
   return at::cat(parts);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <functional>
 #include <string>
@@ -26,6 +27,34 @@ std::string message_of(const std::function<void()>& action,
   }
   ADD_FAILURE() << "nothing was thrown";
   return "";
+}
+
+TEST(Path, what_is_no_file_is_never_written_over) {
+  const test::TempDir folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  fs::create_symlink(folder / "pipe", folder / "to_pipe");
+  for (const char* name : {"pipe", "to_pipe"}) {
+    EXPECT_THAT(
+        message_of([&] { check_creatable(folder / name); }, ExitCode::kUsage),
+        HasSubstr("is a device, pipe or socket"));
+    EXPECT_THAT(message_of([&] { write_file_atomic(folder / name, "x"); },
+                           ExitCode::kUsage),
+                HasSubstr("is a device, pipe or socket"));
+  }
+  EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
+  EXPECT_TRUE(fs::is_symlink(folder / "to_pipe"));
+}
+
+TEST(Path, a_link_is_written_through) {
+  const test::TempDir folder;
+  fs::create_directory(folder / "far");
+  fs::create_symlink(folder / "far" / "file", folder / "link");
+  for (const char* text : {"new", "again"}) {  // dangling at first
+    check_creatable(folder / "link");
+    write_file_atomic(folder / "link", text);
+    EXPECT_EQ(read_file(folder / "far" / "file"), text);
+    EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  }
 }
 
 TEST(Path, looking_at_a_path_throws_nothing_and_listing_says_what_is_wrong) {

@@ -16,6 +16,11 @@ bool is_folder(const std::filesystem::path& path);
 std::vector<std::filesystem::path> files_in(
     const std::filesystem::path& folder);
 
+/// Where a file of this name is written: a symbolic link's target, else the
+/// path itself. Throws Error (kUsage) for a device, pipe or socket, which a
+/// rename would put an end to.
+std::filesystem::path file_to_write(const std::filesystem::path& path);
+
 /// Throws Error (kUsage) when no file can be made under this name: for hours of
 /// work whose result goes there at the end. Leaves nothing behind.
 void check_creatable(const std::filesystem::path& path);
