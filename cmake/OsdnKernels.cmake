@@ -57,7 +57,7 @@ endif()
 if(BUILD_TESTING AND OSDN_HAVE_CUDA)
   file(GLOB _gpu_test_sources CONFIGURE_DEPENDS
     "${CMAKE_SOURCE_DIR}/tests/gpu/*.cpp" "${CMAKE_SOURCE_DIR}/tests/gpu/*.cu")
-  add_executable(osdn_gpu_tests ${_gpu_test_sources})
+  add_executable(osdn_gpu_tests EXCLUDE_FROM_ALL ${_gpu_test_sources})
   target_include_directories(osdn_gpu_tests PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   target_link_libraries(osdn_gpu_tests PRIVATE osdn_flags osdn_cuda_flags
     osdn_kernels GTest::gtest_main Threads::Threads

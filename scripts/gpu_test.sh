@@ -26,7 +26,7 @@ fi
 shopt -s nullglob
 programs=("$folder"/*gpu*_tests "$folder"/*_gpu_test)
 [[ ${#programs[@]} -gt 0 ]] ||
-  die "$folder holds no GPU tests; build them with: cmake --build build/release --target osdn_gpu_tests osdn_gpu_operator_tests"
+  die "$folder holds no GPU tests; build them with: cmake --build build/release --target gpu_tests"
 
 # shellcheck source-path=SCRIPTDIR source=libtorch.sh
 source "$root/scripts/libtorch.sh"
