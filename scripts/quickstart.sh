@@ -16,6 +16,11 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"
 
+# osdn-train takes these as a wish to save and ends well: the rest must not go on.
+trap 'say "stopped; run it again to go on"; exit 130' INT
+trap 'say "stopped; run it again to go on"; exit 143' TERM
+trap 'say "stopped; run it again to go on"; exit 129' HUP
+
 fresh=no
 bin=""
 overrides=()

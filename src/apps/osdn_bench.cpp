@@ -17,6 +17,7 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/run_main.h"
+#include "osdn/core/short_spin.h"
 #include "osdn/core/version.h"
 #include "osdn/ops/gpu.h"
 #include "osdn/report/format.h"
@@ -215,7 +216,8 @@ void add_configurations(CLI::App& command, Arguments& args) {
 }
 
 ExitCode bench(int argc, char** argv) {
-  CLI::App app("Measures this machine: operators and training.", "osdn-bench");
+  CLI::App app("Measures this machine: operators, training, generation.",
+               "osdn-bench");
   app.set_version_flag("--version", osdn::version_line("osdn-bench"));
   app.require_subcommand(1);
   Arguments args;
@@ -278,5 +280,6 @@ ExitCode bench(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  osdn::restart_with_short_spin(argv);
   return osdn::run_main(argc, argv, bench);
 }

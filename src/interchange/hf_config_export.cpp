@@ -96,7 +96,25 @@ std::string_view word(DType dtype) {
   }
 }
 
-json token_id(std::optional<std::int64_t> given, std::int64_t own) {
+/// The public ratio gives back `width` by int(h * ratio), and exactly where
+/// some number does.
+double ratio_of(std::int64_t width, std::int64_t h, double ratio) {
+  const auto wide = static_cast<double>(h);
+  if (wide * ratio == static_cast<double>(width)) return ratio;
+  const double exact = static_cast<double>(width) / wide;
+  return static_cast<std::int64_t>(wide * exact) == width
+             ? exact
+             : std::nextafter(exact, 2 * exact);
+}
+
+json token_id(const char* name, std::optional<std::int64_t> given,
+              std::int64_t own, std::int64_t vocab_size) {
+  if (given && (*given < -1 || *given >= vocab_size)) {
+    throw Error(concat(name, " is to be ", *given,
+                       "; expected an id below the vocabulary of ", vocab_size,
+                       ", or -1 for none"),
+                ExitCode::kUsage);
+  }
   const std::int64_t id = given.value_or(own);
   return id < 0 ? json(nullptr) : json(id);
 }
@@ -115,9 +133,12 @@ json shared_keys(const ModelConfig& model, const HfKind& kind,
       {"initializer_range", model.initializer_range},
       {"tie_word_embeddings", model.tie_word_embeddings},
       {"max_position_embeddings", options.max_position_embeddings},
-      {"bos_token_id", token_id(options.bos_token_id, model.token_ids.bos)},
-      {"eos_token_id", token_id(options.eos_token_id, model.token_ids.eos)},
-      {"pad_token_id", token_id(options.pad_token_id, model.token_ids.pad)},
+      {"bos_token_id", token_id("bos_token_id", options.bos_token_id,
+                                model.token_ids.bos, model.vocab_size)},
+      {"eos_token_id", token_id("eos_token_id", options.eos_token_id,
+                                model.token_ids.eos, model.vocab_size)},
+      {"pad_token_id", token_id("pad_token_id", options.pad_token_id,
+                                model.token_ids.pad, model.vocab_size)},
       {"use_cache", true},
   };
 }
@@ -159,7 +180,11 @@ json delta_rule_keys(const ModelConfig& model, const HfKind& kind) {
       {"attn", hybrid_keys(model)},
       {"attn_mode", "chunk"},
       {"num_heads", model.num_heads},
-      {"expand_v", number(model.expand_v_or_default())},
+      {"expand_v",
+       number(model.layer == LayerKind::kDeltaNet
+                  ? ratio_of(model.num_heads * model.value_width(),
+                             model.hidden_size, model.expand_v_or_default())
+                  : model.expand_v_or_default())},
       {"use_short_conv", model.use_short_conv},
       {"conv_size", model.conv_size},
       {"hidden_act", "swish"},
@@ -181,7 +206,8 @@ void add_layer_keys(const ModelConfig& model, const HfKind& kind, json& root) {
     root["use_gate"] = model.output_gate();
   }
   if (model.layer == LayerKind::kDeltaNet) {
-    root["expand_k"] = number(model.expand_k);
+    root["expand_k"] = number(ratio_of(model.num_heads * model.key_width(),
+                                       model.hidden_size, model.expand_k));
     root["use_beta"] = model.use_beta;
     root["use_output_norm"] = true;
     root["qk_norm"] = model.qk_norm == QkNorm::kL2 ? "l2" : "sum";

@@ -105,6 +105,12 @@ void read_deltanet(HfKeys& keys, const HfKind& kind, ModelConfig& model) {
   } else if (activation != "silu") {
     keys.wrong("qk_activation", "\"silu\", \"relu\", \"elu\" or \"identity\"");
   }
+  if (norm == "sum" && (activation == "silu" || activation == "identity")) {
+    keys.warn(
+        concat("qk_norm is \"sum\" with a qk_activation that has both "
+               "signs: taken as x / sum(x); public code of August 2026 "
+               "and later divides by sum(|x|)"));
+  }
   if (kind.family == Family::kOsla) {
     keys.must_be_off("allow_neg_eigval",
                      "osla_delta_net has no such key and would ignore it");
@@ -126,6 +132,10 @@ void read_grouped(HfKeys& keys, ModelConfig& model) {
   model.allow_neg_eigval = keys.boolean("allow_neg_eigval", false);
   if (gdn) {
     model.use_gate = keys.boolean("use_gate", true);
+    const std::string gate = keys.text("output_gate_activation", "swish");
+    if (*model.use_gate && gate != "swish" && gate != "silu") {
+      keys.wrong("output_gate_activation", "\"swish\" or \"silu\"");
+    }
     return;
   }
   model.safe_gate = keys.boolean("safe_gate", false);
@@ -348,6 +358,10 @@ std::string name_in_file(std::string_view path, const HfKind& kind) {
     return concat(llama ? "" : "attn.", path.substr(kSoftmax.size()));
   }
   if (path == "model.layer") return "model_type";
+  constexpr std::string_view kTokenIds = "model.token_ids.";
+  if (path.starts_with(kTokenIds)) {
+    return concat(path.substr(kTokenIds.size()), "_token_id");
+  }
   constexpr std::string_view kScale = "model.preconditioner.";
   if (path.starts_with(kScale)) {
     return concat("osgm_", path.substr(kScale.size()));

@@ -328,6 +328,52 @@ TEST(HfConfig, unsupported_features_are_errors_and_never_ignored) {
               HasSubstr("use_osgm is true"));
 }
 
+TEST(HfConfig, a_gate_of_another_function_is_refused) {
+  const json gdn = small("gated_deltanet");
+  for (const char* same : {"swish", "silu"}) {
+    const auto read = import(with(gdn, "output_gate_activation", same));
+    EXPECT_TRUE(read.warnings.empty()) << read.warnings.front();
+  }
+  EXPECT_THAT(fault(with(gdn, "output_gate_activation", "sigmoid")),
+              HasSubstr("output_gate_activation is \"sigmoid\""));
+  json ungated = with(gdn, "output_gate_activation", "sigmoid");
+  ungated["use_gate"] = false;
+  EXPECT_NO_THROW(import(ungated));
+}
+
+TEST(HfConfig, a_sum_norm_of_both_signs_is_a_warning) {
+  json keys = with(small("delta_net"), "qk_norm", "sum");
+  keys["qk_activation"] = "relu";
+  EXPECT_TRUE(import(keys).warnings.empty());
+  keys["qk_activation"] = "identity";
+  EXPECT_THAT(import(keys).warnings, testing::Contains(HasSubstr("sum(x)")));
+}
+
+TEST(HfConfig, token_ids_lie_in_the_vocabulary) {
+  const ModelConfig model = test::sample_models().at("kda");  // 40 ids
+  for (const std::int64_t id : {-2, 40, 5000}) {
+    ExportOptions options;
+    options.pad_token_id = id;
+    EXPECT_THROW(model_to_hf_config(model, options), Error) << id;
+  }
+  EXPECT_THAT(fault(with(small("kda"), "pad_token_id", 1 << 20)),
+              HasSubstr("pad_token_id"));
+}
+
+TEST(HfConfig, written_ratios_give_whole_widths) {
+  ModelConfig model = test::sample_models().at("delta_net");
+  for (const double ratio : {0.55, 1.03, 0.3}) {
+    model.hidden_size = 64;
+    model.num_heads = 1;
+    model.expand_v = model.expand_k = ratio;
+    const json keys = json::parse(model_to_hf_config(model, {}));
+    for (const char* key : {"expand_k", "expand_v"}) {
+      const double width = 64 * keys.at(key).get<double>();
+      EXPECT_EQ(width, static_cast<double>(model.value_width())) << key;
+    }
+  }
+}
+
 TEST(HfConfig, all_faults_are_reported_together) {
   json keys = small("delta_net");
   keys["hidden_size"] = "64";
