@@ -240,11 +240,6 @@ class Checker {
              ", but the layers of ", pointer_of("model.num_layers"), " = ",
              config_.model.num_layers, " are 0 to ",
              config_.model.num_layers - 1, ".");
-    } else if (!layers.empty() && static_cast<std::int64_t>(layers.size()) ==
-                                      config_.model.num_layers) {
-      report(describe_("model.softmax.layers"), " is ", to_text(layers),
-             ", which leaves no layer with the delta rule. Use the layer "
-             "\"transformer\", or leave some out.");
     }
   }
 
