@@ -1,7 +1,7 @@
 #include "initialise.h"
 
-#include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cmath>

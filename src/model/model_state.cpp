@@ -1,6 +1,8 @@
 #include "osdn/model/model_state.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,8 @@
 #include "osdn/model/weights.h"
 
-#include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
 
 #include <set>
 #include <sstream>

@@ -1,6 +1,9 @@
 #include "osdn/ops/gate.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softplus.h>
 
 #include "gate_cuda.h"
 #include "osdn/core/error.h"
@@ -38,7 +41,7 @@ at::Tensor softplus_decay(const at::Tensor& x, const at::Tensor& A_log,
   if (x.is_cuda()) {
     return gate_cuda(x, A_log, bias, {kernels::GateKind::kSoftplusDecay});
   }
-  return at::softplus(x + bias) * -rate_beside(x, A_log);
+  return at::softplus(x.add(bias)).mul(rate_beside(x, A_log).neg());
 }
 
 at::Tensor bounded_decay(const at::Tensor& x, const at::Tensor& A_log,
@@ -48,7 +51,7 @@ at::Tensor bounded_decay(const at::Tensor& x, const at::Tensor& A_log,
     return gate_cuda(x, A_log, bias,
                      {kernels::GateKind::kBoundedDecay, lower_bound});
   }
-  return at::sigmoid((x + bias) * rate_beside(x, A_log)) * lower_bound;
+  return at::sigmoid(x.add(bias).mul(rate_beside(x, A_log))).mul(lower_bound);
 }
 
 at::Tensor sigmoid_gate(const at::Tensor& x, const at::Tensor& bias,
@@ -57,8 +60,8 @@ at::Tensor sigmoid_gate(const at::Tensor& x, const at::Tensor& bias,
   if (x.is_cuda()) {
     return gate_cuda(x, {}, bias, {kernels::GateKind::kSigmoid, 0, scale});
   }
-  const at::Tensor y = at::sigmoid(bias.defined() ? x + bias : x);
-  return scale == 1 ? y : y * scale;
+  const at::Tensor y = at::sigmoid(bias.defined() ? x.add(bias) : x);
+  return scale == 1 ? y : y.mul(scale);
 }
 
 }  // namespace osdn::ops

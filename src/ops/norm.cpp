@@ -1,6 +1,8 @@
 #include "osdn/ops/norm.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
 
 #include "norm_cuda.h"
 #include "osdn/core/error.h"
@@ -30,7 +32,7 @@ ResidualNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual,
   check_norm("add_rms_norm", x, weight);
   check_tensor("add_rms_norm", "residual", residual, x.sizes().vec(), x);
   if (x.is_cuda()) return rms_norm_cuda(x, residual, weight, eps);
-  const at::Tensor sum = residual + x;
+  const at::Tensor sum = residual.add(x);
   return {sum, rms_norm(sum, weight, eps)};
 }
 
@@ -51,8 +53,8 @@ at::Tensor gated_rms_norm(const at::Tensor& o, const at::Tensor& gate,
   const at::Tensor y = rms_norm(o, weight, eps);
   if (!gate.defined()) return y;
   const at::Tensor z = gate.view_as(o);
-  return y *
-         (activation == GateActivation::kSilu ? at::silu(z) : at::sigmoid(z));
+  return y.mul(activation == GateActivation::kSilu ? at::silu(z)
+                                                   : at::sigmoid(z));
 }
 
 }  // namespace osdn::ops

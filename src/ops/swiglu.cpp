@@ -1,6 +1,7 @@
 #include "osdn/ops/swiglu.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/silu.h>
 
 #include "osdn/core/error.h"
 #include "swiglu_cuda.h"
@@ -21,7 +22,7 @@ at::Tensor swiglu_mlp(const at::Tensor& x, const at::Tensor& gate,
   check_tensor(kName, "up", up, {i, h}, x);
   check_tensor(kName, "down", down, {h, i}, x);
   if (x.is_cuda()) return swiglu_mlp_cuda(x, gate, up, down);
-  return at::linear(at::silu(at::linear(x, gate)) * at::linear(x, up), down);
+  return at::linear(at::silu(at::linear(x, gate)).mul(at::linear(x, up)), down);
 }
 
 }  // namespace osdn::ops
