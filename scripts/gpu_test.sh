@@ -3,9 +3,9 @@
 #
 #   scripts/gpu_test.sh [FOLDER] [GOOGLETEST OPTION...]
 #
-#   FOLDER  holds the programs that the targets osdn_gpu_tests and
-#           osdn_gpu_operator_tests built (default: build/release/tests);
-#           libraries that this machine lacks can lie in FOLDER/lib
+#   FOLDER  holds the programs that the target gpu_tests built (default:
+#           build/release/tests); libraries that this machine lacks can lie in
+#           FOLDER/lib
 #
 # LibTorch is looked for as scripts/setup.sh does, so programs that were built
 # elsewhere run with the LibTorch of this machine. The last line is the total.

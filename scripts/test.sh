@@ -32,13 +32,9 @@ done
 
 cd "$root"
 [[ $want_setup == no ]] || scripts/setup.sh
-build_preset "$preset" "$jobs"
 # The tests for a GPU are built wherever CUDA is, so that they stay sound, and run
 # by gpu_test.sh.
-targets=$(cmake --build "build/$preset" --target help)
-if [[ $targets == *$'\n'"gpu_tests:"* ]]; then
-  build_preset "$preset" "$jobs" gpu_tests
-fi
+build_preset "$preset" "$jobs" all gpu_tests
 
 # Sanitizers (preset asan): more checks than their defaults. LibTorch's own
 # libraries are not instrumented and need no suppressions.

@@ -1,7 +1,6 @@
 // osdn-eval: perplexity and q_geo of a trained model, and comparisons.
 
 #include <CLI/CLI.hpp>
-#include <ctime>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include "osdn/core/log.h"
 #include "osdn/core/run_main.h"
 #include "osdn/core/short_spin.h"
+#include "osdn/core/utc_time.h"
 #include "osdn/core/version.h"
 #include "osdn/eval/compare.h"
 #include "osdn/eval/evaluation.h"
@@ -86,15 +86,6 @@ void add_options(CLI::App& app, Arguments& args) {
                "compare rows of different protocol or data");
 }
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 /// As a shell would take it again.
 std::string command_line(int argc, char** argv) {
   std::string line;
@@ -139,7 +130,7 @@ ExitCode evaluate(const Arguments& args, const std::string& command) {
   if (args.out) {
     osdn::write_file_atomic(
         *args.out,
-        osdn::eval::to_json({osdn::commit(), utc_now(), evaluation.device,
+        osdn::eval::to_json({osdn::commit(), osdn::utc_now(), evaluation.device,
                              command, evaluation.results}));
   }
   if (args.samples) {

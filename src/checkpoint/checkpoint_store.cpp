@@ -15,8 +15,8 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/hash.h"
+#include "osdn/core/utc_time.h"
 #include "osdn/core/version.h"
-#include "utc_time.h"
 
 namespace osdn::checkpoint {
 

@@ -11,7 +11,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/path.h"
-#include "utc_time.h"
+#include "osdn/core/utc_time.h"
 
 namespace osdn::checkpoint {
 

@@ -2,6 +2,7 @@
 
 #include "key_row.h"
 #include "model_keys.h"
+#include "osdn/core/threads.h"
 
 namespace osdn::config {
 
@@ -185,7 +186,7 @@ void add_training(std::vector<Key>& keys) {
   keys.push_back(Row("training.threads", OSDN_MEMBER(training.threads),
                      "CPU threads; 0: all cores.")
                      .from(0)
-                     .to(4096)
+                     .to(kMaxThreads)
                      .also({"num_threads"}));
   keys.push_back(Row("training.validate_every",
                      OSDN_MEMBER(training.validate_every),

@@ -16,6 +16,7 @@
 #include "osdn/core/error.h"
 #include "osdn/core/log.h"
 #include "osdn/core/narrow.h"
+#include "osdn/core/threads.h"
 #include "osdn/data/token_dataset.h"
 #include "osdn/data/token_shard.h"
 #include "osdn/report/format.h"
@@ -139,9 +140,6 @@ class ShardSetWriter {
   std::unique_ptr<TokenShardWriter> writer_;
   std::vector<std::pair<std::filesystem::path, ShardHeader>> finished_;
 };
-
-// As many as training.threads may be.
-constexpr std::int64_t kMaxThreads = 4096;
 
 std::size_t thread_count(std::int64_t asked) {
   if (asked < 0 || asked > kMaxThreads) {

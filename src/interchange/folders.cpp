@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <ctime>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "osdn/core/file.h"
 #include "osdn/core/hash.h"
 #include "osdn/core/path.h"
+#include "osdn/core/utc_time.h"
 #include "osdn/core/version.h"
 #include "osdn/interchange/weights.h"
 
@@ -68,15 +68,6 @@ class FreshFolder {
   fs::path path_;
   fs::path aside_;
 };
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 // A run's configuration around an imported model: only the model and its
 // context length are known, the rest has the recipe's defaults.

@@ -84,7 +84,6 @@ GpuMemory gpu_memory() {
   const auto stats = allocator().getDeviceStats(0);
   memory.now = stats.allocated_bytes[0].current;
   memory.peak = stats.allocated_bytes[0].peak;
-  memory.reserved = stats.reserved_bytes[0].peak;
   return memory;
 }
 

@@ -4,6 +4,7 @@
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/core/threads.h"
 
 namespace osdn::ops {
 

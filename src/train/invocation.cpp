@@ -1,27 +1,12 @@
 #include "invocation.h"
 
-#include <array>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "osdn/core/file.h"
+#include "osdn/core/utc_time.h"
 #include "osdn/core/version.h"
 
 namespace osdn::train {
-
-namespace {
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  const std::size_t size =
-      std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return {text.data(), size};
-}
-
-}  // namespace
 
 void record_invocation(const std::filesystem::path& run_dir,
                        const std::vector<std::string>& command_line,

@@ -11,24 +11,14 @@
 #include <string>
 
 #include "osdn/core/error.h"
+#include "support/message_of.h"
 #include "support/temp_dir.h"
 
 namespace osdn {
 namespace {
 
+using test::message_of;
 using ::testing::HasSubstr;
-
-std::string message_of(const std::function<void()>& action,
-                       ExitCode expected_code) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), expected_code);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 
 TEST(File, what_is_written_is_read) {
   const test::TempDir folder;

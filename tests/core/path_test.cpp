@@ -9,25 +9,15 @@
 
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "support/message_of.h"
 #include "support/temp_dir.h"
 
 namespace osdn {
 namespace {
 
 namespace fs = std::filesystem;
+using test::message_of;
 using ::testing::HasSubstr;
-
-std::string message_of(const std::function<void()>& action,
-                       ExitCode expected_code) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), expected_code);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 
 TEST(Path, what_is_no_file_is_never_written_over) {
   const test::TempDir folder;

@@ -10,12 +10,14 @@
 #include "osdn/core/random.h"
 #include "osdn/tokenizer/tokenizer.h"
 #include "osdn/tokenizer/train.h"
+#include "support/message_of.h"
 #include "support/shared_data.h"
 #include "support/temp_dir.h"
 
 namespace osdn::tokenizer {
 namespace {
 
+using test::message_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Ids = std::vector<std::int32_t>;
@@ -51,17 +53,6 @@ std::string train_on(const std::vector<std::string>& texts,
     text = texts[next++];
     return true;
   });
-}
-
-std::string message_of(const std::function<void()>& call, ExitCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
 }
 
 TEST(Tokenizer, golden_ids) {

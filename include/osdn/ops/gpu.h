@@ -23,7 +23,6 @@ const Gpu& gpu();
 struct GpuMemory {
   std::int64_t now = 0;
   std::int64_t peak = 0;
-  std::int64_t reserved = 0;  ///< taken from the driver, with what is kept free
 };
 GpuMemory gpu_memory();
 void reset_gpu_memory_peak();

@@ -5,10 +5,8 @@
 
 namespace osdn::ops {
 
-inline constexpr std::int64_t kMaxThreads = 4096;
-
 /// Throws Error (kUsage) naming the option, unless threads is 0 (all cores) to
-/// kMaxThreads: starting more takes a machine down before it helps.
+/// kMaxThreads.
 void check_threads(const char* option, std::int64_t threads);
 
 /// Takes so many; 0 leaves what LibTorch chose, all cores.

@@ -1,9 +1,9 @@
-#include "utc_time.h"
+#include "osdn/core/utc_time.h"
 
 #include <array>
 #include <ctime>
 
-namespace osdn::checkpoint {
+namespace osdn {
 
 namespace {
 
@@ -26,4 +26,4 @@ std::string utc_now_in_name() {
   return now("%Y%m%dT%H%M%SZ");
 }
 
-}  // namespace osdn::checkpoint
+}  // namespace osdn

@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace osdn::checkpoint {
+namespace osdn {
 
 std::string utc_now();          ///< 2026-01-31T23:59:59Z
 std::string utc_now_in_name();  ///< 20260131T235959Z
 
-}  // namespace osdn::checkpoint
+}  // namespace osdn
