@@ -289,6 +289,8 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"src/config/reader.cpp", "#include \"osdn/arch/dry_run.h\""},
         Planted{"src/ops/delta_rule.cpp",
                 "#include \"osdn/layers/attention.h\""},
+        Planted{"src/dist/watch.cpp", "#include <ATen/ATen.h>"},
+        Planted{"src/dist/watch.cpp", "#include \"osdn/train/trainer.h\""},
         Planted{"src/train/trainer.cpp", "#include <CLI/CLI.hpp>"},
         Planted{"include/osdn/core/log.h", "#include <spdlog/spdlog.h>"},
         Planted{"include/osdn/core/log.h", "#include <fmt/format.h>"},
