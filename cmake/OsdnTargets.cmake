@@ -39,6 +39,7 @@ function(osdn_add_program name)
     return()
   endif()
   add_executable(${name} "${source}")
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE osdn_flags CLI11::CLI11 ${arg_LIBS})
   foreach(dep IN LISTS arg_DEPS)
     target_link_libraries(${name} PRIVATE osdn_${dep})
@@ -59,6 +60,8 @@ function(osdn_add_tests area)
   target_compile_definitions(${area}_tests PRIVATE
     OSDN_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     OSDN_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+  # Quick to build; what takes time is in the libraries.
+  target_compile_options(${area}_tests PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${area}_tests PRIVATE osdn_flags osdn_test_support
     ${arg_LIBS} GTest::gmock GTest::gtest_main)
   if(TARGET osdn_${area})

@@ -4,6 +4,22 @@
 
 namespace osdn::kernels {
 
+namespace {
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
 DeviceInfo device_info() {
   DeviceInfo info;
   cudaError_t error = cudaGetDeviceCount(&info.count);
@@ -19,6 +35,7 @@ DeviceInfo device_info() {
     return info;
   }
   info.name = properties.name;
+  info.uuid = uuid_text(properties.uuid);
   info.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
   info.compute_capability = properties.major * 10 + properties.minor;
   info.supported = info.compute_capability >= 80;

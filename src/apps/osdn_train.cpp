@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdio>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "command_line.h"
@@ -14,6 +16,7 @@
 #include "osdn/core/run_main.h"
 #include "osdn/core/short_spin.h"
 #include "osdn/core/version.h"
+#include "osdn/dist/world.h"
 #include "osdn/train/run.h"
 #include "osdn/train/stop_request.h"
 
@@ -66,10 +69,27 @@ ExitCode train(int argc, char** argv) {
   if (const auto code = osdn::apps::parse(app, argc, argv)) {
     return *code;
   }
+  const bool trains = !dry_run && !print_config;
+  if (trains) {
+    osdn::train::hold_stop_signals();
+    // Who reads the progress may go away; training goes on.
+    std::signal(SIGPIPE, SIG_IGN);
+    osdn::restart_with_short_spin(argv);
+  }
 
-  request.config = osdn::config::load(load);
+  osdn::dist::World world;
+  request.world = &world;
+  // One rank speaks for all; what only another knows, it says.
+  if (!world.place().first()) {
+    osdn::log::set_level(osdn::log::Level::kError);
+    std::ignore = std::freopen("/dev/null", "w", stdout);
+  }
+  world.agree([&] { request.config = osdn::config::load(load); });
   if (!run_dir.empty()) {
     request.config.run_dir = run_dir;
+  }
+  if (!trains && !world.place().first()) {
+    return ExitCode::kOk;
   }
   if (print_config) {
     std::cout << osdn::config::to_json(request.config);
@@ -79,8 +99,10 @@ ExitCode train(int argc, char** argv) {
     std::cout << osdn::arch::dry_run_report(request.config);
     return ExitCode::kOk;
   }
-  osdn::log::set_level(
-      osdn::log::level_from_name(request.config.logging.level));
+  if (world.place().first()) {
+    osdn::log::set_level(
+        osdn::log::level_from_name(request.config.logging.level));
+  }
   if (resume_option->count() > 0) {
     osdn::train::set_resume(request, resume);
   }
@@ -89,10 +111,6 @@ ExitCode train(int argc, char** argv) {
     request.stop_after_s = osdn::train::parse_duration(*stop_after);
   }
   request.command_line.assign(argv, argv + argc);
-  osdn::train::hold_stop_signals();
-  // Who reads the progress may go away; training goes on.
-  std::signal(SIGPIPE, SIG_IGN);
-  osdn::restart_with_short_spin(argv);
   osdn::train::run(request);
   return ExitCode::kOk;
 }

@@ -48,7 +48,8 @@ void check_parts(std::int64_t step, const CheckpointParts& parts) {
   }
 }
 
-// Empty, or why the state must not be kept.
+}  // namespace
+
 std::string find_fault(const CheckpointParts& parts) {
   if (!parts.known_bad.empty()) {
     return parts.known_bad;
@@ -61,6 +62,8 @@ std::string find_fault(const CheckpointParts& parts) {
   }
   return {};
 }
+
+namespace {
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
@@ -175,24 +178,22 @@ LatestCheckpoint CheckpointStore::find_latest() const {
   return latest;
 }
 
-Manifest CheckpointStore::write_parts(const fs::path& into, std::int64_t step,
-                                      const CheckpointParts& parts) const {
-  Manifest manifest{step, commit(), utc_now(), {}};
+std::vector<ManifestFile> write_parts(const fs::path& folder,
+                                      const CheckpointParts& parts) {
+  std::vector<ManifestFile> files;
   for (const TensorPart& part : parts.tensors) {
     const WrittenFile written =
-        write_safetensors(into / part.file, part.tensors, part.metadata);
-    manifest.files.push_back({part.file, written.size, written.xxh3});
+        write_safetensors(folder / part.file, part.tensors, part.metadata);
+    files.push_back({part.file, written.size, written.xxh3});
   }
   for (const TextPart& part : parts.texts) {
-    File file = File::create(into / part.file);
+    File file = File::create(folder / part.file);
     file.write(part.text);
     file.sync();
     file.close();
-    manifest.files.push_back({part.file, part.text.size(), xxh3_64(part.text)});
+    files.push_back({part.file, part.text.size(), xxh3_64(part.text)});
   }
-  write_manifest(into, manifest);
-  sync_folder(into);
-  return manifest;
+  return files;
 }
 
 SaveResult CheckpointStore::save(std::int64_t step,
@@ -204,30 +205,54 @@ SaveResult CheckpointStore::save(std::int64_t step,
     result.status = SaveStatus::kRefused;
     return result;
   }
+  try {
+    const fs::path fresh = begin(step);
+    return commit(step, write_parts(fresh, parts));
+  } catch (const std::exception& error) {
+    // Not only Error: the file system's exceptions and a lack of memory, too,
+    // must leave training running.
+    result.problem = error.what();
+    discard(step);
+    return result;
+  }
+}
+
+fs::path CheckpointStore::begin(std::int64_t step) {
+  fs::create_directories(folder_);
+  // A full disk is often full of what earlier saves left behind.
+  remove_leavings();
+  const fs::path fresh = folder_ / temporary_name(step);
+  fs::create_directory(fresh);
+  return fresh;
+}
+
+SaveResult CheckpointStore::commit(std::int64_t step,
+                                   std::vector<ManifestFile> files) {
+  SaveResult result;
   const fs::path fresh = folder_ / temporary_name(step);
   try {
-    fs::create_directories(folder_);
-    // A full disk is often full of what earlier saves left behind.
-    remove_leavings();
-    fs::create_directory(fresh);
-    const Manifest manifest = write_parts(fresh, step, parts);
+    const Manifest manifest{step, osdn::commit(), utc_now(), std::move(files)};
+    write_manifest(fresh, manifest);
+    sync_folder(fresh);
     const std::string damage = find_damage(fresh, manifest, Depth::kSizes);
     if (!damage.empty()) {
       throw Error(concat(fresh.string(), ": ", damage));
     }
     put_in_place(fresh, path_of(step), step);
   } catch (const std::exception& error) {
-    // Not only Error: the file system's exceptions and a lack of memory, too,
-    // must leave training running.
     result.problem = error.what();
-    std::error_code ignored;
-    fs::remove_all(fresh, ignored);
+    discard(step);
     return result;
   }
   result.status = SaveStatus::kSaved;
   result.path = path_of(step);
   tidy_up(step, result);
   return result;
+}
+
+void CheckpointStore::discard(std::int64_t step) {
+  std::error_code ignored;
+  fs::remove_all(folder_ / temporary_name(step), ignored);
 }
 
 void CheckpointStore::tidy_up(std::int64_t saved_step, SaveResult& result) {

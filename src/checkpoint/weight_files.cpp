@@ -18,8 +18,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::string_view kSingleName = "model.safetensors";
-constexpr std::string_view kIndexName = "model.safetensors.index.json";
+std::string single_name(const std::string& stem) {
+  return stem + ".safetensors";
+}
+std::string index_name(const std::string& stem) {
+  return stem + ".safetensors.index.json";
+}
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what) {
   throw Error(concat(path.string(), ": ", what), ExitCode::kBadInput);
@@ -50,21 +54,23 @@ std::map<std::string, std::set<std::string>> read_weight_map(
   return names_of_file;
 }
 
-fs::path resolve(const fs::path& path) {
+fs::path resolve(const fs::path& path, const std::string& stem) {
   if (!is_folder(path)) {
     return path;
   }
-  for (const std::string_view name : {kSingleName, kIndexName}) {
+  for (const std::string& name : {single_name(stem), index_name(stem)}) {
     if (is_there(path / name)) {
       return path / name;
     }
   }
-  fail(path, concat("holds neither ", kSingleName, " nor ", kIndexName));
+  fail(path,
+       concat("holds neither ", single_name(stem), " nor ", index_name(stem)));
 }
 
 }  // namespace
 
-WeightFiles::WeightFiles(const fs::path& path) : path_(resolve(path)) {
+WeightFiles::WeightFiles(const fs::path& path, const std::string& stem)
+    : path_(resolve(path, stem)) {
   if (path_.extension() == ".json") {
     open_index();
   } else {
@@ -115,6 +121,28 @@ const TensorView& WeightFiles::tensor(std::string_view name) const {
        concat("has no tensor \"", name, "\" among its ", tensors_.size(),
               guess.has_value() ? concat("; the nearest is \"", *guess, "\"")
                                 : std::string()));
+}
+
+bool has_weights(const fs::path& folder, const std::string& stem) {
+  return is_there(folder / single_name(stem)) ||
+         is_there(folder / index_name(stem));
+}
+
+std::string weight_file_name(const std::string& stem, std::int64_t number,
+                             std::int64_t count) {
+  const auto digits = [](std::int64_t value) {
+    const std::string text = std::to_string(value);
+    return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
+  };
+  return concat(stem, "-", digits(number), "-of-", digits(count),
+                ".safetensors");
+}
+
+std::string weight_index(const std::map<std::string, std::string>& files,
+                         std::int64_t total_bytes) {
+  const json index = {{"metadata", {{"total_size", total_bytes}}},
+                      {"weight_map", files}};
+  return index.dump(2) + "\n";
 }
 
 }  // namespace osdn::checkpoint

@@ -162,7 +162,8 @@ void add_training(std::vector<Key>& keys) {
                      .to(1 << 20)
                      .also({"batch_size", "global_batch_size"}));
   keys.push_back(Row("training.micro_batch", OSDN_MEMBER(training.micro_batch),
-                     "Rows a forward pass; divides global_batch.")
+                     "Rows a forward pass on one rank; times the ranks, it "
+                     "divides global_batch.")
                      .from(1)
                      .to(1 << 20)
                      .also({"micro_batch_size", "local_batch_size",
@@ -250,6 +251,28 @@ void add_rest(std::vector<Key>& keys) {
                                     config.checkpoint.keep_every == 0;
                            }));
   keys.push_back(
+      Row("dist.timeout_s", OSDN_MEMBER(dist.timeout_s),
+          "How long a rank waits for another that does not answer "
+          "before all end.")
+          .from(1)
+          .to(86400)
+          .also({"timeout", "nccl_timeout", "init_timeout_seconds"}));
+  keys.push_back(Row("dist.reduce_dtype", OSDN_MEMBER(dist.reduce_dtype),
+                     "Precision in which gradients are summed over the ranks; "
+                     "those of an fp64 run always in fp64.")
+                     .choices({"fp32", "bf16"})
+                     .also({"reduce_type", "mixed_precision_reduce"}));
+  keys.push_back(Row("dist.shard_optimizer", OSDN_MEMBER(dist.shard_optimizer),
+                     "Each rank keeps and updates its part of moments and "
+                     "master weights only (ZeRO stage 1).")
+                     .also({"zero1", "zero", "use_distributed_optimizer"}));
+  keys.push_back(Row("dist.bucket_mb", OSDN_MEMBER(dist.bucket_mb),
+                     "Gradients that are sent at a time, while the backward "
+                     "goes on, in MB of their precision.")
+                     .above(0)
+                     .to(65536)
+                     .also({"bucket_cap_mb", "bucket_size"}));
+  keys.push_back(
       Row("logging.every", OSDN_MEMBER(logging.every),
           "Steps between progress lines; the JSONL log has every "
           "step.")
@@ -313,6 +336,9 @@ const std::vector<Section>& section_table() {
       {"schedule", "The learning rate as a pure function of the step."},
       {"training", "The loop."},
       {"checkpoint", "When to save and what to keep."},
+      {"dist",
+       "A run of several ranks, started by mpirun or srun; one rank without "
+       "them ignores it."},
       {"logging", "What is shown."},
   };
   return table;

@@ -31,6 +31,9 @@ int report(const std::string& program, const std::string& message,
            ExitCode code) {
   std::cout.flush();
   std::fflush(stdout);
+  if (message.empty()) {
+    return static_cast<int>(code);
+  }
   const std::string line = program + ": error: " + message + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);

@@ -16,7 +16,9 @@ int descriptor_of(Stream stream) {
 }  // namespace
 
 bool is_terminal(Stream stream) {
-  return isatty(descriptor_of(stream)) == 1 && env("TERM") != "dumb";
+  // Open MPI's mpirun puts a pseudo-terminal before a log file or a pipe.
+  return isatty(descriptor_of(stream)) == 1 && env("TERM") != "dumb" &&
+         !env("OMPI_COMM_WORLD_RANK");
 }
 
 int terminal_width(Stream stream, int fallback) {

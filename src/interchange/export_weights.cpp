@@ -116,15 +116,6 @@ std::vector<std::vector<TensorView>> deal(const TensorSet& weights,
   return shards;
 }
 
-std::string numbered(std::size_t number, std::size_t count) {
-  const auto digits = [](std::size_t value) {
-    const std::string text = concat(value);
-    return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
-  };
-  return concat("model-", digits(number), "-of-", digits(count),
-                ".safetensors");
-}
-
 }  // namespace
 
 TensorSet export_weights(const WeightFiles& weights, const ModelConfig& model,
@@ -165,19 +156,20 @@ std::vector<std::string> write_weights(const fs::path& folder,
     checkpoint::write_safetensors(folder / kSingleName, shards.front());
     names = {kSingleName};
   } else {
-    nlohmann::json map = nlohmann::json::object();
-    std::uint64_t total = 0;
+    std::map<std::string, std::string> map;
+    std::int64_t total = 0;
     for (std::size_t i = 0; i < shards.size(); ++i) {
-      names.push_back(numbered(i + 1, shards.size()));
+      names.push_back(checkpoint::weight_file_name(
+          "model", static_cast<std::int64_t>(i) + 1,
+          static_cast<std::int64_t>(shards.size())));
       checkpoint::write_safetensors(folder / names.back(), shards[i]);
       for (const TensorView& tensor : shards[i]) {
         map[tensor.name] = names.back();
-        total += tensor.bytes();
+        total += static_cast<std::int64_t>(tensor.bytes());
       }
     }
-    const nlohmann::json index = {{"metadata", {{"total_size", total}}},
-                                  {"weight_map", map}};
-    write_file_atomic(folder / kIndexName, index.dump(2) + "\n");
+    write_file_atomic(folder / kIndexName,
+                      checkpoint::weight_index(map, total));
     names.push_back(kIndexName);
   }
   compare(folder, weights);

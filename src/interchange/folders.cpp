@@ -135,7 +135,7 @@ std::vector<std::string> to_hf(const ToHfOptions& options) {
   config.max_position_embeddings = whole.data.context_length;
   const std::string text = model_to_hf_config(whole.model, config);
 
-  const checkpoint::WeightFiles files(found.path / kWeightsName);
+  const checkpoint::WeightFiles files(found.path);
   const TensorSet weights = export_weights(files, whole.model, config.dtype);
   FreshFolder folder(options.to);
   std::vector<std::string> names =

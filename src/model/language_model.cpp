@@ -93,11 +93,13 @@ struct LanguageModel::Parts {
   std::vector<Block> blocks;
   layers::AttentionObserver* observer = nullptr;
   bool recompute = false;
+  std::function<void(std::int64_t)> arrival;
 };
 
 LanguageModel::LanguageModel(const config::ModelConfig& config,
                              at::ScalarType dtype, at::Device device)
-    : parts_(new Parts{config, dtype, device, {}, {}, {}, {}, {}}) {
+    : parts_(new Parts{
+          config, dtype, device, {}, {}, {}, {}, {}, nullptr, false, {}}) {
   layers::ParameterSource source;
   for (arch::Parameter& info : arch::parameter_table(config)) {
     parts_->parameters.push_back(
@@ -148,6 +150,26 @@ void LanguageModel::take_masters() {
   }
 }
 
+void LanguageModel::release_masters() {
+  for (ModelParameter& p : parts_->parameters) {
+    if (!p.master.is_same(p.tensor)) p.master.reset();
+  }
+}
+
+void LanguageModel::set_arrival(std::function<void(std::int64_t)> arrival) {
+  parts_->arrival = std::move(arrival);
+}
+
+std::int64_t LanguageModel::part_of(const arch::Parameter& info) const {
+  constexpr std::string_view kLayer = "model.layers.";
+  if (info.name.starts_with(kLayer)) {
+    return std::stoll(info.name.substr(kLayer.size())) + 1;
+  }
+  return info.name.starts_with("model.embeddings.")
+             ? 0
+             : parts_->config.num_layers + 1;
+}
+
 void LanguageModel::set_recompute(bool recompute) {
   parts_->recompute = recompute;
 }
@@ -186,12 +208,18 @@ at::Tensor LanguageModel::hidden(const at::Tensor& tokens,
   }
   const double eps = parts_->config.norm_eps;
   const auto& blocks = parts_->blocks;
+  const auto arrive = [this](std::size_t part) {
+    if (parts_->arrival) parts_->arrival(static_cast<std::int64_t>(part));
+  };
+  arrive(0);
+  arrive(1);
   // Residual stream and its norm, before every block and behind the last.
   std::vector<at::Tensor> stream(2);
   stream[0] = at::embedding(parts_->embedding, tokens);
   stream[1] = ops::rms_norm(stream[0], blocks.front().attn_norm, eps);
   const bool recompute = parts_->recompute && at::GradMode::is_enabled();
   for (std::size_t i = 0; i < blocks.size(); ++i) {
+    arrive(i + 2);  // a block also forms the norm of what follows it
     const at::Tensor& next_norm =
         i + 1 < blocks.size() ? blocks[i + 1].attn_norm : parts_->norm;
     layers::AttentionState* layer_state = state ? &state->layers[i] : nullptr;

@@ -5,6 +5,7 @@
 
 #include "osdn/checkpoint/checkpoint_store.h"
 #include "osdn/checkpoint/run_dir.h"
+#include "osdn/checkpoint/weight_files.h"
 #include "osdn/config/reader.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
@@ -31,7 +32,7 @@ checkpoint::Checkpoint open_sound(const fs::path& path) {
     throw Error(store_folder.string() + " holds no sound checkpoint",
                 ExitCode::kBadInput);
   }
-  if (is_there(path / kWeightsName)) {
+  if (checkpoint::has_weights(path)) {
     return checkpoint::open_checkpoint(path);
   }
   throw Error(path.string() +
@@ -45,12 +46,16 @@ checkpoint::Checkpoint open_sound(const fs::path& path) {
 }
 
 std::string weights_hash(const checkpoint::Checkpoint& checkpoint) {
+  std::string shards;
   for (const checkpoint::ManifestFile& file : checkpoint.manifest.files) {
     if (file.name == kWeightsName) return to_hex(file.xxh3);
+    if (file.name.starts_with("model-")) shards += to_hex(file.xxh3);
   }
-  throw Error(
-      checkpoint.path.string() + ": its manifest does not name " + kWeightsName,
-      ExitCode::kBadInput);
+  if (shards.empty()) {
+    throw Error(checkpoint.path.string() + ": its manifest names no weights",
+                ExitCode::kBadInput);
+  }
+  return to_hex(xxh3_64(shards));
 }
 
 }  // namespace
@@ -70,7 +75,7 @@ TrainedFolder open_trained_folder(const fs::path& path) {
 LanguageModel load_model(const TrainedFolder& folder, at::ScalarType dtype,
                          at::Device device) {
   LanguageModel model(folder.config.model, dtype, device);
-  load_weights(model, folder.folder / kWeightsName);
+  load_weights(model, folder.folder);
   return model;
 }
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "osdn/checkpoint/safetensors.h"
+#include "osdn/checkpoint/weight_files.h"
 #include "osdn/core/error.h"
 
 namespace osdn::model {
@@ -29,7 +29,7 @@ at::Tensor tensor_of(const TensorView& view,
 
 void load_weights(LanguageModel& model, const std::filesystem::path& path) {
   const at::NoGradGuard no_grad;
-  const checkpoint::SafetensorsFile file(path);
+  const checkpoint::WeightFiles file(path);
   std::ostringstream faults;
   std::set<std::string> expected;
   for (const ModelParameter& p : model.parameters()) {

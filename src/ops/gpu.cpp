@@ -42,6 +42,7 @@ Gpu look() {
   Gpu gpu;
   const kernels::DeviceInfo info = kernels::device_info();
   gpu.name = info.name;
+  gpu.uuid = info.uuid;
   gpu.memory_bytes = info.memory_bytes;
   if (info.count == 0) {
     gpu.why_not = info.why_none;

@@ -47,8 +47,8 @@ AdamW::AdamW(std::vector<OptimizedTensor> parameters,
              const config::OptimizerConfig& options)
     : options_(options) {
   slots_.reserve(parameters.size());
-  for (OptimizedTensor& parameter : parameters) {
-    Slot slot{std::move(parameter), {}, {}};
+  for (const OptimizedTensor& parameter : parameters) {
+    Slot slot{parameter, parameter.exp_avg, parameter.exp_avg_sq};
     const at::Tensor values = slot.master().detach();
     if ((values.scalar_type() != at::kFloat &&
          values.scalar_type() != at::kDouble) ||
@@ -57,8 +57,10 @@ AdamW::AdamW(std::vector<OptimizedTensor> parameters,
                          " cannot be optimised: it must be float32 or float64 "
                          "and contiguous, or have such a master"));
     }
-    slot.exp_avg = at::zeros_like(values);
-    slot.exp_avg_sq = at::zeros_like(values);
+    if (!slot.exp_avg.defined()) {
+      slot.exp_avg = at::zeros_like(values);
+      slot.exp_avg_sq = at::zeros_like(values);
+    }
     slots_.push_back(std::move(slot));
   }
 }
@@ -82,6 +84,7 @@ std::vector<DeviceSlot> AdamW::device_slots() const {
   out.reserve(slots_.size());
   for (const Slot& slot : slots_) {
     const OptimizedTensor& p = slot.parameter;
+    if (p.tensor.numel() == 0) continue;
     out.push_back({slot.master(), slot.exp_avg, slot.exp_avg_sq,
                    p.tensor.grad(),
                    p.master.defined() ? p.tensor : at::Tensor(),
@@ -171,8 +174,14 @@ void AdamW::load_state(std::span<const TensorView> state,
     given[view.name] = &view;
   }
   std::string problems;
-  std::vector<std::pair<at::Tensor, const TensorView*>> moves;
-  const auto take = [&](const std::string& name, const at::Tensor& into) {
+  struct Move {
+    at::Tensor into;
+    const TensorView* from;
+    std::int64_t begin;
+  };
+  std::vector<Move> moves;
+  const auto take = [&](const std::string& name, const OptimizedTensor& part,
+                        const at::Tensor& into) {
     const auto found = given.find(name);
     if (found == given.end()) {
       problems += concat("\n  ", name, " is missing");
@@ -180,17 +189,19 @@ void AdamW::load_state(std::span<const TensorView> state,
     }
     const TensorView& got = *found->second;
     const TensorView want{name, ops::dtype_of(into.scalar_type()),
-                          into.sizes().vec(), nullptr};
+                          part.whole.empty() ? into.sizes().vec() : part.whole,
+                          nullptr};
     if (got.dtype != want.dtype || got.shape != want.shape) {
       problems +=
           concat("\n  ", name, " is ", describe(got), ", not ", describe(want));
     }
-    moves.emplace_back(into, &got);
+    moves.push_back({into, &got, part.begin});
     given.erase(found);
   };
   for (const Slot& slot : slots_) {
-    take(slot.parameter.name + ".exp_avg", slot.exp_avg);
-    take(slot.parameter.name + ".exp_avg_sq", slot.exp_avg_sq);
+    const OptimizedTensor& p = slot.parameter;
+    take(p.name + ".exp_avg", p, slot.exp_avg);
+    take(p.name + ".exp_avg_sq", p, slot.exp_avg_sq);
   }
   for (const auto& [name, view] : given) {
     problems += concat("\n  ", name, " belongs to no parameter");
@@ -199,8 +210,11 @@ void AdamW::load_state(std::span<const TensorView> state,
     throw Error("the optimizer state does not fit the model:" + problems,
                 ExitCode::kBadInput);
   }
-  for (const auto& [into, source] : moves) {
-    into.copy_(at::from_blob(source->data, source->shape, into.scalar_type()));
+  for (const Move& move : moves) {
+    const at::Tensor whole = at::from_blob(
+        move.from->data, {move.from->numel()}, move.into.scalar_type());
+    move.into.copy_(
+        whole.narrow(0, move.begin, move.into.numel()).view(move.into.sizes()));
   }
   counters_ = counters;
 }

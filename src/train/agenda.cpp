@@ -36,6 +36,7 @@ void Agenda::saved(std::int64_t step) {
 }
 
 void Agenda::save_failed(std::int64_t step) {
+  if (step == saved_step_) saved_step_ = -1;
   retry_step_ = step + kRetrySteps;
 }
 

@@ -23,6 +23,17 @@ void GradientSum::take() {
   }
 }
 
+at::Tensor GradientSum::take_total(std::size_t parameter) {
+  const at::Tensor& tensor = model_.parameters()[parameter].tensor;
+  at::Tensor total = sums_[parameter];
+  if (tensor.grad().defined()) {
+    total = total.defined() ? total.to(at::kFloat).add_(tensor.grad())
+                            : tensor.grad();
+    tensor.mutable_grad().reset();
+  }
+  return total;
+}
+
 void GradientSum::finish() {
   const auto& parameters = model_.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {

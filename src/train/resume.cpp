@@ -2,11 +2,10 @@
 
 #include <string>
 
-#include "osdn/checkpoint/safetensors.h"
+#include "osdn/checkpoint/weight_files.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/log.h"
-#include "osdn/model/weights.h"
 
 namespace osdn::train {
 
@@ -32,11 +31,10 @@ std::optional<std::filesystem::path> find_checkpoint(
   return {};
 }
 
-void load_checkpoint(const std::filesystem::path& checkpoint,
-                     const RunState& state, model::LanguageModel& model,
-                     optim::AdamW& adamw) {
-  model::load_weights(model, checkpoint / kWeightsName);
-  const checkpoint::SafetensorsFile moments(checkpoint / kOptimizerName);
+void load_moments(const std::filesystem::path& checkpoint,
+                  const RunState& state, optim::AdamW& adamw) {
+  const checkpoint::WeightFiles moments(checkpoint,
+                                        std::string(kOptimizerStem));
   adamw.load_state(moments.tensors(), state.optimizer);
 }
 

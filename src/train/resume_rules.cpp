@@ -112,6 +112,7 @@ ResumeReport check_resumable(const std::filesystem::path& checkpoint,
     }
   };
   warn_of("the number of CPU threads", before.threads, now.threads);
+  warn_of("the number of ranks", before.ranks, now.ranks);
   warn_of("the device", before.device, now.device);
   warn_of("the dtype", before.dtype, now.dtype);
   return report;

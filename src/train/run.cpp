@@ -2,7 +2,11 @@
 
 #include <ATen/Parallel.h>
 
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "invocation.h"
@@ -16,6 +20,10 @@
 #include "osdn/core/version.h"
 #include "osdn/data/inspect.h"
 #include "osdn/data/token_dataset.h"
+#include "osdn/dist/collectives.h"
+#include "osdn/dist/cores.h"
+#include "osdn/dist/gpu_choice.h"
+#include "osdn/model/weights.h"
 #include "osdn/ops/gpu.h"
 #include "osdn/report/format.h"
 #include "osdn/train/build.h"
@@ -23,6 +31,7 @@
 #include "osdn/train/resume.h"
 #include "osdn/train/resume_rules.h"
 #include "osdn/train/trainer.h"
+#include "rank_facts.h"
 
 namespace osdn::train {
 
@@ -53,8 +62,11 @@ data::OrderOptions order_options(const config::Config& config) {
   return {config.data.shuffle, config.training.seed};
 }
 
-data::LoaderOptions loader_options(const config::Config& config) {
+data::LoaderOptions loader_options(const config::Config& config,
+                                   const dist::Place& place) {
   data::LoaderOptions options;
+  options.world_size = place.size;
+  options.rank = place.rank;
   options.packing = packing_options(config.data);
   options.order = order_options(config);
   options.epochs = config.data.epochs;
@@ -66,8 +78,11 @@ data::LoaderOptions loader_options(const config::Config& config) {
 
 // Row by row, whatever the micro-batch: the validation loss is then one number
 // to the last bit.
-data::ValidationOptions validation_options(const config::Config& config) {
+data::ValidationOptions validation_options(const config::Config& config,
+                                           const dist::Place& place) {
   data::ValidationOptions options;
+  options.world_size = place.size;
+  options.rank = place.rank;
   options.packing = packing_options(config.data);
   options.micro_batch = 1;
   options.max_tokens = config.training.validation_tokens;
@@ -87,83 +102,246 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
                         ignored);
 }
 
+// Ends this process when another rank has failed: what it works on needs all.
+void end_with(const dist::RankFailure& failure) {
+  const std::string line =
+      concat("osdn-train: error: ", dist::describe(failure), "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+  // NCCL's kernels may wait for that rank; so may the abort.
+  std::thread(dist::nccl_abort).detach();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::_Exit(static_cast<int>(ExitCode::kFailure));
+}
+
 class Run {
  public:
   explicit Run(const RunRequest& request)
       : request_(request),
         config_(request.config),
         run_dir_(config_.run_dir),
-        compute_(choose_compute(config_.training)),
+        own_world_(request.world ? nullptr : std::make_unique<dist::World>()),
+        world_(request.world ? *request.world : *own_world_),
         stop_(request.stop_after_s),
         store_(run_dir_ / checkpoint::kCheckpointFolder,
                {config_.checkpoint.keep_last, config_.checkpoint.keep_every}) {}
 
   void go() {
-    if (request_.overwrite && request_.resume == ResumeMode::kAuto) {
-      throw Error("--overwrite and --resume auto contradict each other",
-                  ExitCode::kUsage);
+    world_.set_timeout(std::chrono::duration<double>(config_.dist.timeout_s));
+    dist::WatchOptions watch;
+    watch.on_failure = end_with;
+    watch.look = dist::nccl_trouble;
+    world_.start_watch(watch);
+    world_.run([this] { run_as_rank(); });
+  }
+
+ private:
+  void run_as_rank() {
+    world_.agree([this] { check_request(); });
+    choose_place();
+    world_.agree([this] { open_all_data(); });
+    bool verified = false;
+    world_.agree([&] { verified = verify_data(); });
+    if (stopped_early(verified)) return;
+    check_ranks(world_, rank_facts());
+
+    std::unique_ptr<checkpoint::RunLock> lock;
+    Start start;
+    checkpoint::RunDirMode mode{};
+    world_.agree([&] {
+      if (!world_.place().first()) return;
+      lock = std::make_unique<checkpoint::RunLock>(run_dir_);
+      start = find_start();
+      mode = run_dir_mode(start);
+      if (mode != checkpoint::RunDirMode::kOverwrite) {
+        checkpoint::check_run_dir(run_dir_, mode);
+      }
+    });
+    follow_start(start);
+    log_gpu();
+    std::unique_ptr<model::LanguageModel> model;
+    world_.agree([&] {
+      model =
+          std::make_unique<model::LanguageModel>(make_model(config_, compute_));
+      if (start.checkpoint.empty()) {
+        model->initialise(config_.training.seed);
+      } else {
+        model::load_weights(*model, start.checkpoint);
+      }
+    });
+    std::unique_ptr<Replica> replica;
+    if (world_.transport()) {
+      replica = std::make_unique<Replica>(*model, config_, world_);
     }
-    at::set_num_threads(static_cast<int>(compute_.threads));
-    log::info(version_line("osdn-train"), ", run folder ", run_dir_.string(),
-              ", ", compute_.compute.device_name, " ",
-              compute_.compute.dtype_name, ", ", compute_.threads,
-              compute_.threads == 1 ? " thread" : " threads");
-    open_all_data();
-    if (!verify_data()) {
-      log::info("stopped by ", *stop_.stop(),
-                " before the first step; nothing was changed");
-      return;
-    }
-    const checkpoint::RunLock lock(run_dir_);
-    Start start = find_start();
-    const checkpoint::RunDirMode mode = run_dir_mode(start);
-    if (mode != checkpoint::RunDirMode::kOverwrite) {
-      checkpoint::check_run_dir(run_dir_, mode);
-    }
-    if (compute_.compute.device.is_cuda()) {
-      log::info(
-          "GPU: ", ops::gpu().name, ", ",
-          report::format_fixed(
-              static_cast<double>(ops::gpu().memory_bytes) / (1 << 30), 1),
-          " GiB");
-    }
-    model::LanguageModel model = make_model(config_, compute_);
-    optim::AdamW adamw(optimized_tensors(model, config_.optimizer),
+    optim::AdamW adamw(replica ? replica->optimized()
+                               : optimized_tensors(*model, config_.optimizer),
                        config_.optimizer);
-    if (start.checkpoint.empty()) {
-      model.initialise(config_.training.seed);
-    } else {
-      load_checkpoint(start.checkpoint, start.state, model, adamw);
-    }
-    take_run_dir(mode, start);
-    report::StepLog step_log(
-        run_dir_ / checkpoint::kStepLogName,
-        start.state.step > 0 ? start.state.step : report::StepLog::kFromStart);
-    if (step_log.opening().rewound > 0) {
-      log::info("the step log goes back to step ", start.state.step, ": ",
-                step_log.opening().rewound, " records moved to ",
-                report::rewound_path(run_dir_ / checkpoint::kStepLogName)
-                    .filename()
-                    .string());
-    }
-    data::Loader loader(train_, loader_options(config_),
+    std::unique_ptr<report::StepLog> step_log;
+    world_.agree([&] {
+      if (!start.checkpoint.empty()) {
+        load_moments(start.checkpoint, start.state, adamw);
+      }
+    });
+    world_.agree([&] {
+      if (!world_.place().first()) return;
+      take_run_dir(mode, start);
+      step_log = open_log(start);
+    });
+    data::Loader loader(train_, loader_options(config_, world_.place()),
                         start.state.next_sample);
     Trainer trainer({.config = config_,
-                     .model = model,
+                     .model = *model,
                      .adamw = adamw,
                      .loader = loader,
                      .validation = validation_.get(),
                      .store = store_,
-                     .log = step_log,
+                     .log = step_log.get(),
                      .stop = stop_,
+                     .world = world_,
+                     .replica = replica.get(),
                      .state = start.state,
                      .resumed = start.in_this_run,
+                     .owed = owed_validation(step_log.get()),
                      .observer = request_.observer,
                      .peak_tflops = request_.peak_tflops});
+    world_.expect_steps();
     trainer.run();
   }
 
- private:
+  void check_request() const {
+    if (request_.overwrite && request_.resume == ResumeMode::kAuto) {
+      throw Error("--overwrite and --resume auto contradict each other",
+                  ExitCode::kUsage);
+    }
+    const std::int64_t ranks = world_.place().size;
+    const std::int64_t group = ranks * config_.training.micro_batch;
+    if (config_.training.global_batch % group != 0) {
+      throw Error(
+          concat("training.global_batch is ", config_.training.global_batch,
+                 ", which is no multiple of ", ranks,
+                 " ranks times training.micro_batch ",
+                 config_.training.micro_batch, "; use ", group, ", ", 2 * group,
+                 ", ", 3 * group, ", ..."),
+          ExitCode::kUsage);
+    }
+    if (request_.observer && world_.transport()) {
+      throw Error("gradients are looked at on one rank alone",
+                  ExitCode::kUsage);
+    }
+  }
+
+  // Cores and GPU of this rank.
+  void choose_place() {
+    const dist::CoreShare share = dist::core_share(world_);
+    for (const std::string& warning : world_.all(share.warning)) {
+      if (!warning.empty()) log::warn(warning);
+    }
+    world_.agree([&] {
+      if (config_.training.device != "cpu") dist::take_own_gpu(world_.place());
+      compute_ = choose_compute(config_.training, share.sharers);
+    });
+    at::set_num_threads(static_cast<int>(compute_.threads));
+    const int ranks = world_.place().size;
+    log::info(version_line("osdn-train"), ", run folder ", run_dir_.string(),
+              ", ", compute_.compute.device_name, " ",
+              compute_.compute.dtype_name, ", ",
+              ranks == 1 ? "" : concat(ranks, " ranks of "), compute_.threads,
+              compute_.threads == 1 ? " thread" : " threads");
+  }
+
+  // Says so when a stop came before there was anything to save.
+  bool stopped_early(bool verified) {
+    for (const auto& rank : world_.all_numbers({verified ? 1.0 : 0.0})) {
+      if (rank.front() != 0) continue;
+      log::info("stopped by ", stop_.stop().value_or("a signal"),
+                " before the first step; nothing was changed");
+      return true;
+    }
+    return false;
+  }
+
+  RankFacts rank_facts() const {
+    RankFacts facts;
+    facts.program = program_hash();
+    facts.config = config::to_json(config_);
+    facts.data = fresh_state().data_fingerprint;
+    if (validation_data_) {
+      facts.validation = to_hex(validation_data_->content_hash());
+    }
+    facts.device = compute_.compute.device_name;
+    facts.dtype = compute_.compute.dtype_name;
+    facts.where = concat("cores ", dist::cores_text(dist::usable_cores()));
+    if (compute_.compute.device.is_cuda()) {
+      facts.gpu_uuid = ops::gpu().uuid;
+      facts.where = concat(ops::gpu().name, ", ", facts.where);
+    }
+    return facts;
+  }
+
+  void log_gpu() const {
+    if (!compute_.compute.device.is_cuda()) return;
+    log::info("GPU: ", ops::gpu().name, ", ",
+              report::format_fixed(
+                  static_cast<double>(ops::gpu().memory_bytes) / (1 << 30), 1),
+              " GiB");
+  }
+
+  std::unique_ptr<report::StepLog> open_log(const Start& start) const {
+    const fs::path path = run_dir_ / checkpoint::kStepLogName;
+    auto log = std::make_unique<report::StepLog>(
+        path,
+        start.state.step > 0 ? start.state.step : report::StepLog::kFromStart);
+    if (log->opening().rewound > 0) {
+      log::info("the step log goes back to step ", start.state.step, ": ",
+                log->opening().rewound, " records moved to ",
+                report::rewound_path(path).filename().string());
+    }
+    return log;
+  }
+
+  // Rank 0 has looked; the others take over what it found.
+  void follow_start(Start& start) {
+    if (world_.place().alone()) return;
+    const std::string found = world_.from_first(
+        concat(start.in_this_run ? "1" : "0", start.checkpoint.string()));
+    world_.agree([&] {
+      if (world_.place().first()) return;
+      start.in_this_run = found.front() == '1';
+      start.checkpoint = found.substr(1);
+      start.state = fresh_state();
+      if (start.checkpoint.empty()) return;
+      const fs::path file = start.checkpoint / kStateName;
+      if (!is_there(file)) {
+        throw Error(
+            concat(file.string(), " is not there on host ", world_.place().host,
+                   "; the run folder has to lie on a file system that "
+                   "all hosts share"),
+            ExitCode::kBadInput);
+      }
+      const RunState now = start.state;
+      start.state = read_run_state(file);
+      take_over(start.state, now);
+    });
+  }
+
+  static void take_over(RunState& state, const RunState& now) {
+    state.device = now.device;
+    state.dtype = now.dtype;
+    state.threads = now.threads;
+    state.ranks = now.ranks;
+  }
+
+  // Rank 0's log has the record; the others need to know its step.
+  std::optional<report::StepRecord> owed_validation(
+      const report::StepLog* log) {
+    std::optional<report::StepRecord> owed;
+    if (log) owed = log->opening().owed;
+    const std::string step =
+        world_.from_first(owed ? std::to_string(owed->step) : "");
+    if (!owed && !step.empty()) owed.emplace().step = std::stoll(step);
+    return owed;
+  }
+
   void open_all_data() {
     train_ = open_data(config_, config_.data.train);
     log::info("training data: ",
@@ -173,7 +351,7 @@ class Run {
         !config_.data.validation.empty()) {
       validation_data_ = open_data(config_, config_.data.validation);
       validation_ = std::make_unique<data::ValidationSet>(
-          validation_data_, validation_options(config_));
+          validation_data_, validation_options(config_, world_.place()));
       log::info(
           "validation data: ",
           report::format_si(static_cast<double>(validation_->token_count())),
@@ -201,6 +379,7 @@ class Run {
     state.device = compute_.compute.device_name;
     state.dtype = compute_.compute.dtype_name;
     state.threads = compute_.threads;
+    state.ranks = world_.place().size;
     return state;
   }
 
@@ -250,9 +429,7 @@ class Run {
     for (const std::string& warning : report.warnings) {
       log::warn(warning);
     }
-    start.state.device = now.device;
-    start.state.dtype = now.dtype;
-    start.state.threads = now.threads;
+    take_over(start.state, now);
     return start;
   }
 
@@ -289,7 +466,9 @@ class Run {
   const RunRequest& request_;
   const config::Config& config_;
   const fs::path run_dir_;
-  const ComputeChoice compute_;
+  std::unique_ptr<dist::World> own_world_;
+  dist::World& world_;
+  ComputeChoice compute_;
   StopRequest stop_;
   checkpoint::CheckpointStore store_;
   std::shared_ptr<const data::TokenDataset> train_;

@@ -55,6 +55,8 @@ class Reader {
     out = value.get<std::string>();
   }
 
+  bool has(const char* key) const { return root_.contains(key); }
+
   Error problem(const std::string& what) const {
     return Error(concat(file_.string(), ": ", what), ExitCode::kBadInput);
   }
@@ -91,7 +93,8 @@ std::string to_json(const RunState& state) {
       {"data_fingerprint", state.data_fingerprint},
       {"device", state.device},
       {"dtype", state.dtype},
-      {"threads", state.threads}};
+      {"threads", state.threads},
+      {"ranks", state.ranks}};
   return root.dump(2) + "\n";
 }
 
@@ -119,6 +122,9 @@ RunState read_run_state(const std::filesystem::path& file) {
   reader.get("device", state.device);
   reader.get("dtype", state.dtype);
   reader.get("threads", state.threads);
+  if (reader.has("ranks")) {  // older files are of one rank
+    reader.get("ranks", state.ranks);
+  }
   return state;
 }
 

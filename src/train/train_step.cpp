@@ -11,6 +11,7 @@
 #include "osdn/ops/to_device.h"
 #include "osdn/optim/grad_norm.h"
 #include "osdn/train/gradient_sum.h"
+#include "osdn/train/replica.h"
 
 namespace osdn::train {
 
@@ -34,6 +35,32 @@ model::Batch to_batch(const data::MicroBatch& micro, at::Device device) {
           ops::Documents(micro.cu_seqlens)};
 }
 
+namespace {
+
+// Loss and gradient norm of the step, over all ranks.
+void judge_step(const optim::AdamW& adamw, const at::Tensor& loss_sum,
+                Replica* replica, StepResult& result) {
+  if (replica == nullptr) {
+    result.grad_norm = adamw.gradient_norm();
+    result.loss = loss_sum.item<double>();
+    return;
+  }
+  {
+    // Here a GPU's host waits for what the other ranks send.
+    const dist::World::Wait wait(replica->world(), "the gradients' sums");
+    result.grad_norm = adamw.gradient_norm();
+    result.loss = loss_sum.item<double>();
+  }
+  result.grad_norm = replica->global_norm(result.grad_norm);
+  double loss = 0;
+  for (const auto& of_rank : replica->world().all_numbers({result.loss})) {
+    loss += of_rank.front();
+  }
+  result.loss = loss;
+}
+
+}  // namespace
+
 StepResult train_step(const model::LanguageModel& model, optim::AdamW& adamw,
                       const data::StepBatch& batch,
                       const StepOptions& options) {
@@ -49,28 +76,37 @@ StepResult train_step(const model::LanguageModel& model, optim::AdamW& adamw,
   at::Tensor loss_sum = at::zeros(
       {}, at::TensorOptions().dtype(at::kDouble).device(model.device()));
   GradientSum gradients(model);
+  // A micro-batch without labels adds nothing to loss or gradient.
+  std::vector<const data::MicroBatch*> passes;
   for (const data::MicroBatch& micro : batch.micro_batches) {
-    if (micro.valid_labels == 0) {
-      continue;  // adds nothing to loss or gradient
-    }
+    if (micro.valid_labels > 0) passes.push_back(&micro);
+  }
+  for (const data::MicroBatch* micro : passes) {
     const at::Tensor loss =
-        model.loss_sum(to_batch(micro, model.device())).div(labels);
+        model.loss_sum(to_batch(*micro, model.device())).div(labels);
     loss_sum += loss.detach();
+    if (options.replica && micro == passes.back()) {
+      options.replica->gradients_follow(gradients);
+    }
     loss.backward();
     gradients.take();
   }
-  gradients.finish();
+  if (options.replica) {
+    options.replica->reduce_gradients();
+  } else {
+    gradients.finish();
+  }
   if (options.after_backward) {
     options.after_backward();
   }
-  result.grad_norm = adamw.gradient_norm();
-  result.loss = loss_sum.item<double>();
+  judge_step(adamw, loss_sum, options.replica, result);
   if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) {
     adamw.step(options.lr,
                optim::clip_factor(result.grad_norm, options.max_grad_norm));
   } else {
     result.outcome = StepOutcome::kNonFinite;
   }
+  if (options.replica) options.replica->spread_weights();
   drop_gradients(model);
   return result;
 }

@@ -45,7 +45,9 @@ struct Trainer::NextBatch {
 
 Trainer::Trainer(const TrainerParts& parts)
     : parts_(parts),
+      first_(parts.world.place().first()),
       agenda_(parts.config, parts.resumed ? parts.state.step : -1),
+      saver_(parts.store, parts.world),
       config_json_(config::to_json(parts.config)) {
   step_meter_.sample(parts.state.train_seconds, parts.state.step);
   token_meter_.sample(parts.state.train_seconds, parts.state.tokens);
@@ -64,21 +66,21 @@ Trainer::NextBatch Trainer::fetch() {
 void Trainer::run() {
   const std::int64_t steps = parts_.config.training.steps;
   RunState& state = parts_.state;
+  look_for_requests();
   settle_validation();
   if (state.step >= steps) {
     log::info("nothing is left to do: step ", state.step,
               " is done and training.steps is ", steps);
     return;
   }
-  std::optional<std::string> stopped_by;
   NextBatch next = fetch();
   while (state.step < steps && !next.at_end()) {
-    stopped_by = parts_.stop.stop();
-    if (stopped_by) {
+    look_for_requests();
+    if (stopped_by_) {
       break;
     }
     if (next.error) {
-      save();
+      if (parts_.world.place().alone()) save();
       std::rethrow_exception(next.error);
     }
     const Clock::time_point start = Clock::now();
@@ -93,10 +95,10 @@ void Trainer::run() {
   if (!use.empty()) {
     log::info(use);
   }
-  if (stopped_by && state.step == 0) {
-    log::info("stopped by ", *stopped_by, " before the first step");
-  } else if (stopped_by) {
-    log::info("stopped by ", *stopped_by, " after step ", state.step, " of ",
+  if (stopped_by_ && state.step == 0) {
+    log::info("stopped by ", *stopped_by_, " before the first step");
+  } else if (stopped_by_) {
+    log::info("stopped by ", *stopped_by_, " after step ", state.step, " of ",
               steps, "; the state is saved, --resume auto goes on from it");
   } else if (state.step < steps) {
     log::info("the data ended after step ", state.step, " of ", steps,
@@ -115,6 +117,8 @@ void Trainer::take_step(const data::StepBatch& batch, bool last,
       config::learning_rate(parts_.config.schedule, parts_.config.optimizer.lr,
                             parts_.adamw.counters().updates);
   options.max_grad_norm = parts_.config.optimizer.max_grad_norm;
+  options.replica = parts_.replica;
+  parts_.world.working(concat("step ", step));
   if (parts_.observer) {
     options.after_backward = [&] { parts_.observer(step, parts_.model); };
   }
@@ -125,13 +129,13 @@ void Trainer::take_step(const data::StepBatch& batch, bool last,
     });
   } catch (const Error&) {
     drop_gradients(parts_.model);
-    save();
+    if (parts_.world.place().alone()) save();
     throw;
   }
   const Decision decision = judge(parts_.config.training, step, result, state);
   if (decision.verdict == Verdict::kStopHere) {
     save();
-    throw Error(decision.message, ExitCode::kNonFinite);
+    parts_.world.throw_agreed(decision.message, ExitCode::kNonFinite);
   }
   if (!decision.message.empty()) {
     log::warn(decision.message);
@@ -162,17 +166,36 @@ void Trainer::take_step(const data::StepBatch& batch, bool last,
   append(record);
   if (decision.verdict == Verdict::kStop) {
     save();
-    throw Error(concat("stopped after ", state.skipped_in_row,
-                       " steps in a row that were not finite; weights and "
-                       "moments are those of update ",
-                       state.optimizer.updates, ". ", decision.message),
-                ExitCode::kNonFinite);
+    parts_.world.throw_agreed(
+        concat("stopped after ", state.skipped_in_row,
+               " steps in a row that were not finite; weights and moments are "
+               "those of update ",
+               state.optimizer.updates, ". ", decision.message),
+        ExitCode::kNonFinite);
   }
-  const bool wanted = parts_.stop.take_save();
-  if (agenda_.save_due(step, last) || (wanted && agenda_.unsaved(step))) {
-    if (!save() && state_is_bad_) {
-      throw_unsaved();  // what is not finite stays so: nothing is left to gain
-    }
+  if (saver_.under_way()) settle(saver_.poll());
+  if (state_is_bad_) {
+    throw_unsaved();  // what is not finite stays so: nothing is left to gain
+  }
+  if (agenda_.save_due(step, last) || (save_wanted_ && agenda_.unsaved(step))) {
+    settle(saver_.finish());
+    begin_save();
+  }
+  save_wanted_ = false;
+}
+
+void Trainer::look_for_requests() {
+  const std::optional<std::string> stop = parts_.stop.stop();
+  const bool save = parts_.stop.take_save();
+  bool any_stop = false;
+  for (const auto& rank :
+       parts_.world.all_numbers({stop ? 1.0 : 0.0, save ? 1.0 : 0.0})) {
+    any_stop = any_stop || rank[0] != 0;
+    save_wanted_ = save_wanted_ || rank[1] != 0;
+  }
+  if (!any_stop) return;
+  for (const std::string& reason : parts_.world.all(stop.value_or(""))) {
+    if (!reason.empty() && !stopped_by_) stopped_by_ = reason;
   }
 }
 
@@ -190,6 +213,7 @@ double Trainer::seconds_left() const {
 
 void Trainer::show(const report::StepRecord& record, bool last) {
   // On a terminal the line is redrawn; elsewhere lines stay, so fewer of them.
+  if (!first_) return;
   if (!line_.on_terminal() && !agenda_.line_due(record.step, last)) {
     return;
   }
@@ -206,17 +230,21 @@ void Trainer::show(const report::StepRecord& record, bool last) {
 }
 
 void Trainer::validate_into(report::StepRecord& record) {
-  record.validation = validate(parts_.model, *parts_.validation, [this] {
-    return parts_.stop.stop().has_value();
-  });
+  record.validation =
+      validate(parts_.model, *parts_.validation, parts_.world, [this] {
+        look_for_requests();
+        return stopped_by_.has_value();
+      });
   record.validation_owed = !record.validation;
   if (record.validation_owed) {
     log::info("the validation at step ", record.step,
               " was left unfinished; a resume makes up for it");
     return;
   }
-  line_.print(report::format_validation_line(
-      record.step, record.validation->loss, record.validation->tokens));
+  if (first_) {
+    line_.print(report::format_validation_line(
+        record.step, record.validation->loss, record.validation->tokens));
+  }
   if (!std::isfinite(record.validation->loss)) {
     log::warn("the validation loss at step ", record.step,
               " is not finite; training goes on");
@@ -224,7 +252,7 @@ void Trainer::validate_into(report::StepRecord& record) {
 }
 
 void Trainer::settle_validation() {
-  const std::optional<report::StepRecord>& owed = parts_.log.opening().owed;
+  const std::optional<report::StepRecord>& owed = parts_.owed;
   if (!owed || owed->step != parts_.state.step ||
       parts_.validation == nullptr) {
     return;
@@ -233,47 +261,59 @@ void Trainer::settle_validation() {
             ", which was left unfinished");
   report::StepRecord record = *owed;
   validate_into(record);
-  if (record.validation) {
-    parts_.log.settle(record);
+  if (record.validation && parts_.log) {
+    parts_.log->settle(record);
   }
 }
 
 void Trainer::append(const report::StepRecord& record) {
-  if (parts_.log.append(record)) {
+  if (!parts_.log || parts_.log->append(record)) {
     log_problem_.clear();
-  } else if (log_problem_ != parts_.log.problem()) {
-    log_problem_ = parts_.log.problem();
+  } else if (log_problem_ != parts_.log->problem()) {
+    log_problem_ = parts_.log->problem();
     log::error("the step log cannot be written, records wait in memory: ",
                log_problem_);
   }
 }
 
 bool Trainer::save() {
-  const RunState& state = parts_.state;
-  if (state.step == 0 || !agenda_.unsaved(state.step)) {
+  settle(saver_.finish());
+  const std::int64_t step = parts_.state.step;
+  if (step == 0 || !agenda_.unsaved(step)) {
     return true;
   }
-  const Clock::time_point start = Clock::now();
-  parts_.log.sync();
-  const ops::HostTensors weights = parts_.model.parameter_values();
-  const ops::HostTensors moments = parts_.adamw.state();
-  checkpoint::CheckpointParts parts;
-  parts.tensors = {{std::string(kWeightsName), weights.views(), {}},
-                   {std::string(kOptimizerName), moments.views(), {}}};
-  parts.texts = {{std::string(checkpoint::kConfigName), config_json_},
-                 {std::string(kStateName), to_json(state)}};
-  const checkpoint::SaveResult result = parts_.store.save(state.step, parts);
+  begin_save();
+  settle(saver_.finish());
+  return !agenda_.unsaved(step);
+}
+
+void Trainer::begin_save() {
+  const RunState& state = parts_.state;
+  if (parts_.log) parts_.log->sync();
+  saver_.begin(state.step,
+               parts_.replica ? parts_.replica->host_state(parts_.adamw)
+                              : whole_host_state(parts_.model, parts_.adamw),
+               {{std::string(checkpoint::kConfigName), config_json_},
+                {std::string(kStateName), to_json(state)}});
+  agenda_.saved(state.step);
+}
+
+void Trainer::settle(const std::optional<SaveOutcome>& outcome) {
+  if (!outcome) return;
+  const checkpoint::SaveResult& result = outcome->result;
   state_is_bad_ = result.status == checkpoint::SaveStatus::kRefused;
   save_problem_ = result.saved() ? "" : result.problem;
+  save_step_ = outcome->step;
   if (!result.saved()) {
-    agenda_.save_failed(state.step);
-    log::error("step ", state.step, " is not saved: ", result.problem,
-               "; older checkpoints are kept");
-    return false;
+    agenda_.save_failed(outcome->step);
+    if (first_) {
+      log::error("step ", outcome->step, " is not saved: ", result.problem,
+                 "; older checkpoints are kept");
+    }
+    return;
   }
-  agenda_.saved(state.step);
   log::info("saved ", result.path.string(), " in ",
-            report::format_fixed(seconds_since(start), 2), " s");
+            report::format_fixed(outcome->seconds, 2), " s");
   if (!result.problem.empty()) {
     log::warn(result.problem);
   }
@@ -284,7 +324,6 @@ bool Trainer::save() {
   for (const std::int64_t step : result.removed) {
     log::debug("removed the checkpoint of step ", step);
   }
-  return true;
 }
 
 void Trainer::save_or_throw() {
@@ -294,16 +333,17 @@ void Trainer::save_or_throw() {
 }
 
 void Trainer::throw_unsaved() const {
-  const std::string what = concat("the state of step ", parts_.state.step,
+  const std::string what = concat("the state of step ", save_step_,
                                   " could not be saved: ", save_problem_);
   if (!state_is_bad_) {
-    throw Error(what, ExitCode::kFailure);
+    parts_.world.throw_agreed(what, ExitCode::kFailure);
   }
-  throw Error(concat(what,
-                     ". It stays so, and training ends; --resume auto goes on "
-                     "from the newest checkpoint, a lower optimizer.lr or an "
-                     "optimizer.max_grad_norm may avoid it"),
-              ExitCode::kNonFinite);
+  parts_.world.throw_agreed(
+      concat(what,
+             ". It stays so, and training ends; --resume auto goes on from the "
+             "newest checkpoint, a lower optimizer.lr or an "
+             "optimizer.max_grad_norm may avoid it"),
+      ExitCode::kNonFinite);
 }
 
 }  // namespace osdn::train

@@ -51,6 +51,15 @@ struct CheckpointParts {
   std::string known_bad{};
 };
 
+/// Why the state must not be kept: what the caller knows, or the first NaN or
+/// infinity in a tensor; empty for none.
+std::string find_fault(const CheckpointParts& parts);
+
+/// Writes and syncs the parts' files; the entries of a manifest for them.
+/// Throws Error.
+std::vector<ManifestFile> write_parts(const std::filesystem::path& folder,
+                                      const CheckpointParts& parts);
+
 enum class SaveStatus {
   kSaved,
   kRefused,  ///< the state is not finite; nothing was written
@@ -102,6 +111,14 @@ class CheckpointStore {
   /// step is replaced.
   SaveResult save(std::int64_t step, const CheckpointParts& parts);
 
+  // A save in steps, for several writers that share the file system: one calls
+  // begin(); all write_parts() into the folder that it gives; the one commits
+  // all their files, or discards them. begin() throws what the file system
+  // does.
+  std::filesystem::path begin(std::int64_t step);
+  SaveResult commit(std::int64_t step, std::vector<ManifestFile> files);
+  void discard(std::int64_t step);
+
   /// The newest checkpoint whose files all have the sizes and checksums of its
   /// manifest. Changes nothing.
   LatestCheckpoint find_latest() const;
@@ -121,8 +138,6 @@ class CheckpointStore {
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
-  Manifest write_parts(const std::filesystem::path& into, std::int64_t step,
-                       const CheckpointParts& parts) const;
   void tidy_up(std::int64_t saved_step, SaveResult& result);
   void rotate(std::int64_t saved_step, SaveResult& result);
   void remove_leavings() const;

@@ -170,6 +170,15 @@ struct CheckpointConfig {
   std::int64_t keep_every = 0;  ///< steps kept for good; 0: none
 };
 
+/// dist: several ranks of one run, over MPI and NCCL.
+struct DistConfig {
+  double timeout_s = 60;  ///< how long a rank waits for the others
+  /// Gradients are summed over the ranks in: "fp32", "bf16".
+  std::string reduce_dtype = "fp32";
+  bool shard_optimizer = true;  ///< each rank has a part of the moments
+  double bucket_mb = 25;        ///< gradients sent at a time
+};
+
 /// logging
 struct LoggingConfig {
   std::int64_t every = 1;      ///< steps between progress lines
@@ -184,6 +193,7 @@ struct Config {
   ScheduleConfig schedule;
   TrainingConfig training;
   CheckpointConfig checkpoint;
+  DistConfig dist;
   LoggingConfig logging;
 };
 

@@ -19,7 +19,8 @@ enum class ExitCode : int {
   kNonFinite = 4,  ///< training stopped on a non-finite loss or gradient
 };
 
-/// An error with a message that says what, where and what would be right.
+/// An error with a message that says what, where and what would be right. An
+/// empty message: another process says it.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ExitCode code = ExitCode::kFailure)

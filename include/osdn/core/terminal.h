@@ -5,8 +5,8 @@ namespace osdn {
 
 enum class Stream { kStdout, kStderr };
 
-/// True for a terminal that understands control codes; false for files, pipes
-/// and TERM=dumb.
+/// True for a terminal that understands control codes; false for files, pipes,
+/// TERM=dumb and the pseudo-terminals of a launcher of several ranks.
 bool is_terminal(Stream stream);
 
 /// Columns of the terminal; `fallback` where there is none.

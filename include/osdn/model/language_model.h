@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ namespace osdn::model {
 struct ModelParameter {
   arch::Parameter info;
   at::Tensor tensor;  ///< leaf, requires grad
-  at::Tensor master;  ///< fp32, or `tensor` itself
+  at::Tensor master;  ///< fp32, or `tensor` itself; see release_masters
 };
 
 /// Packed tokens. tokens and labels are int64 [T] on the model's device;
@@ -67,6 +68,17 @@ class LanguageModel {
   /// After masters were changed from outside: computes with their values from
   /// now on.
   void take_masters();
+
+  /// Gives the memory of masters beside bf16 tensors back: they are undefined
+  /// from now on, and kept elsewhere.
+  void release_masters();
+
+  /// Called by hidden() before it computes with a part of the weights: the
+  /// embedding (0), each block (1 and on), the final norm and head (last), for
+  /// weights that are still on their way. Null: all are there.
+  void set_arrival(std::function<void(std::int64_t part)> arrival);
+  /// The part that a parameter belongs to, as set_arrival counts.
+  std::int64_t part_of(const arch::Parameter& info) const;
 
   /// Each block forms its activations a second time in the backward instead of
   /// keeping them; same bits.

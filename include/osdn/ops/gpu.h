@@ -11,6 +11,7 @@ struct Gpu {
   bool usable = false;
   std::string why_not;  ///< when it is not usable: one clause
   std::string name;     ///< "NVIDIA H200"
+  std::string uuid;     ///< the driver's name of this one card
   std::int64_t memory_bytes = 0;
 };
 

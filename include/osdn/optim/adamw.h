@@ -26,13 +26,20 @@ namespace osdn::optim {
 
 struct DeviceSlot;
 
-/// A parameter as the optimizer sees it, contiguous. Its gradient is the
-/// tensor's own: of the tensor's dtype, or in fp32.
+/// A parameter, or a part of one, as the optimizer sees it, contiguous. Its
+/// gradient is the tensor's own: of the tensor's dtype, or in fp32.
 struct OptimizedTensor {
-  std::string name;
+  std::string name;   ///< of the parameter
   at::Tensor tensor;  ///< computed with: fp32, fp64 or, on a GPU, bf16
   bool decayed = false;
   at::Tensor master{};  ///< fp32, beside a bf16 tensor; else undefined
+  /// Moments, in the master's dtype and shape; undefined: the optimizer's own.
+  at::Tensor exp_avg{};
+  at::Tensor exp_avg_sq{};
+  /// Where `tensor` is 1-D and a part of a parameter (none of it, with no
+  /// elements): the parameter's shape, and where in it the part begins.
+  std::vector<std::int64_t> whole{};
+  std::int64_t begin = 0;
 };
 
 class AdamW {
@@ -52,10 +59,17 @@ class AdamW {
 
   const AdamWCounters& counters() const { return counters_; }
 
-  /// "<parameter>.exp_avg" and "<parameter>.exp_avg_sq", for checkpoint code.
+  /// "<parameter>.exp_avg" and "<parameter>.exp_avg_sq", of what the optimizer
+  /// has of each.
   ops::HostTensors state() const;
+  /// Of the i-th tensor given.
+  const at::Tensor& exp_avg(std::size_t i) const { return slots_[i].exp_avg; }
+  const at::Tensor& exp_avg_sq(std::size_t i) const {
+    return slots_[i].exp_avg_sq;
+  }
 
-  /// Takes moments and counters from a checkpoint. Throws Error (kBadInput)
+  /// Takes moments and counters from a checkpoint; `state` holds those of whole
+  /// parameters. Throws Error (kBadInput)
   /// listing every tensor that is missing, extra, or of another shape or dtype;
   /// nothing is changed then.
   void load_state(std::span<const TensorView> state,

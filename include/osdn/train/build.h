@@ -14,7 +14,11 @@ namespace osdn::train {
 model::LanguageModel make_model(const config::Config& config,
                                 const ComputeChoice& compute);
 
-/// Its parameters as the optimizer takes them; logs the two decay groups.
+/// Logs how many parameters decay and how many do not.
+void log_decay_groups(const model::LanguageModel& model,
+                      const config::OptimizerConfig& options);
+
+/// Its parameters as the optimizer takes them; logs the decay groups.
 std::vector<optim::OptimizedTensor> optimized_tensors(
     const model::LanguageModel& model, const config::OptimizerConfig& options);
 

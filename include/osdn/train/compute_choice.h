@@ -14,7 +14,9 @@ struct ComputeChoice {
 };
 
 /// "auto" and 0 become what this machine and this build have. Throws Error
-/// (kUsage) naming the key for what they have not.
-ComputeChoice choose_compute(const config::TrainingConfig& training);
+/// (kUsage) naming the key for what they have not. `sharers`: ranks that may
+/// run on the same cores and share them out.
+ComputeChoice choose_compute(const config::TrainingConfig& training,
+                             std::int64_t sharers = 1);
 
 }  // namespace osdn::train

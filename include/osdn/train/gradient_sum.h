@@ -18,6 +18,9 @@ class GradientSum {
 
   /// After each backward pass.
   void take();
+  /// Of one parameter, the pass that runs included, which is then no longer in
+  /// the parameter's gradient; undefined where there was none.
+  at::Tensor take_total(std::size_t parameter);
   /// Leaves the sums as the parameters' gradients: bf16 after one pass, else
   /// fp32.
   void finish();

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "osdn/checkpoint/checkpoint_store.h"
-#include "osdn/model/language_model.h"
 #include "osdn/optim/adamw.h"
 #include "osdn/train/run_state.h"
 
@@ -17,10 +16,8 @@ namespace osdn::train {
 std::optional<std::filesystem::path> find_checkpoint(
     const checkpoint::CheckpointStore& store);
 
-/// Weights, moments and counters. The last thing that touches them before the
-/// loop: no initialiser may run after it.
-void load_checkpoint(const std::filesystem::path& checkpoint,
-                     const RunState& state, model::LanguageModel& model,
-                     optim::AdamW& adamw);
+/// Moments and counters of a checkpoint, of one rank or of several.
+void load_moments(const std::filesystem::path& checkpoint,
+                  const RunState& state, optim::AdamW& adamw);
 
 }  // namespace osdn::train

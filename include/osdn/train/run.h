@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "osdn/config/config.h"
+#include "osdn/dist/world.h"
 #include "osdn/train/gradient_observer.h"
 
 namespace osdn::train {
@@ -29,6 +30,8 @@ struct RunRequest {
   std::vector<std::string> command_line{};  ///< for the run's record
   GradientObserver observer{};
   double peak_tflops = 0;  ///< of the GPU, where osdn does not know it
+  /// The ranks of the run; null: those that a launcher started, or one.
+  dist::World* world = nullptr;
 };
 
 /// "auto", "never" or a path, as --resume takes it.

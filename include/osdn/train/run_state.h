@@ -12,8 +12,9 @@
 namespace osdn::train {
 
 inline constexpr std::string_view kStateName = "state.json";
-inline constexpr std::string_view kWeightsName = "model.safetensors";
-inline constexpr std::string_view kOptimizerName = "optimizer.safetensors";
+// Stems of model.safetensors and optimizer.safetensors, or of their shards.
+inline constexpr std::string_view kWeightsStem = "model";
+inline constexpr std::string_view kOptimizerStem = "optimizer";
 
 struct RunState {
   // Progress. Every step takes one batch; not every step is an update.
@@ -29,9 +30,10 @@ struct RunState {
   // What the numbers depend on.
   std::uint64_t seed = 0;
   std::string data_fingerprint;
-  std::string device;  ///< "cpu", "cuda"
-  std::string dtype;   ///< "fp32", "fp64", "bf16"
-  std::int64_t threads = 0;
+  std::string device;        ///< "cpu", "cuda"
+  std::string dtype;         ///< "fp32", "fp64", "bf16"
+  std::int64_t threads = 0;  ///< of a rank
+  std::int64_t ranks = 1;
 };
 
 std::string to_json(const RunState& state);

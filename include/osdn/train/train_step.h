@@ -11,18 +11,22 @@
 
 namespace osdn::train {
 
+class Replica;
+
 struct StepOptions {
   double lr = 0;
-  double max_grad_norm = 0;  ///< 0: no clip
+  double max_grad_norm = 0;    ///< 0: no clip
+  Replica* replica = nullptr;  ///< where there are other ranks
   /// Called between the backward passes and the look at the gradients, for
   /// diagnostics; may be empty.
   std::function<void()> after_backward{};
 };
 
-/// The loss of a step is the sum over all its labels divided by their number,
-/// so it and the gradient do not depend on how the rows are dealt out to
-/// micro-batches. Unless the outcome is kUpdated, weights and moments keep
-/// every bit. Leaves no gradients behind.
+/// The loss of a step is the sum over all its labels, of all ranks, divided by
+/// their number, so it and the gradient do not depend on how the rows are dealt
+/// out to micro-batches and ranks. All ranks come to the same result. Unless
+/// the outcome is kUpdated, weights and moments keep every bit. Leaves no
+/// gradients behind.
 StepResult train_step(const model::LanguageModel& model, optim::AdamW& adamw,
                       const data::StepBatch& batch, const StepOptions& options);
 

@@ -1,0 +1,57 @@
+#pragma once
+// Sums and copies of a bucket between ranks: on host memory through the World's
+// transport, on GPUs through NCCL. Sums are in a fixed order, so that the same
+// ranks give the same bits.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "osdn/core/tensor_view.h"
+#include "osdn/dist/world.h"
+
+struct CUstream_st;
+
+namespace osdn::dist {
+
+/// A whole bucket in memory; rank r's shard begins at r * shard elements.
+struct BucketMemory {
+  std::string what;  ///< for messages
+  DType dtype = DType::kF32;
+  void* data = nullptr;
+  std::int64_t shard = 0;  ///< elements of a rank
+};
+
+/// Operations are done in order, beside the caller's computation. Each begins
+/// when what the caller had queued by then is done. All ranks make the same
+/// calls in the same order.
+class Collectives {
+ public:
+  using Ticket = std::uint64_t;
+  virtual ~Collectives() = default;
+
+  /// This rank's shard becomes the sum over the ranks; the rest is undefined.
+  virtual Ticket sum_to_shards(const BucketMemory& bucket) = 0;
+  /// Every shard becomes its rank's.
+  virtual Ticket gather_shards(const BucketMemory& bucket) = 0;
+  /// What the caller queues from now on finds the operation done; on the host
+  /// it returns when it is.
+  virtual void wait(Ticket ticket) = 0;
+};
+
+/// On host memory. bf16 is summed in fp32 and rounded once.
+std::unique_ptr<Collectives> host_collectives(World& world);
+
+/// On the memory of this rank's GPU, through NCCL on a stream of its own.
+/// `caller_stream` gives the stream that the caller works on at the time of a
+/// call. Throws Error when NCCL is missing or does not start in time.
+std::unique_ptr<Collectives> nccl_collectives(
+    World& world, std::function<CUstream_st*()> caller_stream);
+
+/// The trouble of this process's NCCL communicator, empty for none, for the
+/// watch; and its end, so that no kernel waits for a rank that is gone.
+std::string nccl_trouble();
+void nccl_abort();
+
+}  // namespace osdn::dist

@@ -1,0 +1,65 @@
+#pragma once
+// This rank's model among those of the other ranks: gradients summed over the
+// ranks while the backward runs, optimizer state and master weights kept by
+// parts (ZeRO stage 1), weights collected while the next forward runs.
+//
+//   before the step's last backward     gradients_follow
+//   after it                            reduce_gradients
+//   after the update                    spread_weights
+//
+// Parameters, and their gradients, lie in flat buckets in the order in which
+// the backward comes to them. A bucket is sent when its last gradient is there.
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "osdn/config/config.h"
+#include "osdn/dist/world.h"
+#include "osdn/model/language_model.h"
+#include "osdn/optim/adamw.h"
+#include "osdn/train/gradient_sum.h"
+#include "osdn/train/host_state.h"
+
+namespace osdn::train {
+
+class Replica {
+ public:
+  /// Moves the model's parameters, which have their values and are the same on
+  /// all ranks, into buckets. With dist.shard_optimizer the model's own masters
+  /// are given up for this rank's part of them. Collective.
+  Replica(model::LanguageModel& model, const config::Config& config,
+          dist::World& world);
+  ~Replica();
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+
+  dist::World& world() const;
+
+  /// What this rank's optimizer updates.
+  std::vector<optim::OptimizedTensor> optimized() const;
+
+  /// The next backward pass is the step's last on this rank; `earlier` holds
+  /// the sums of those before.
+  void gradients_follow(GradientSum& earlier);
+  /// Collective: sends what is left (zeros where this rank had no pass) and
+  /// gives optimized() its gradients, summed over the ranks.
+  void reduce_gradients();
+  /// Collective: the norm of all gradients from that of optimized().
+  double global_norm(double norm) const;
+  /// Collective: this update's weights go to all ranks; the model's next
+  /// forward waits for each part where it needs it.
+  void spread_weights();
+  /// All weights are there.
+  void await_weights();
+
+  /// Collective: this rank's share of weights and moments, in host memory.
+  HostState host_state(const optim::AdamW& adamw);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace osdn::train

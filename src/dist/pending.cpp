@@ -1,0 +1,26 @@
+#include "osdn/dist/pending.h"
+
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+
+namespace osdn::dist {
+
+void Pending::wait(std::chrono::duration<double> timeout) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_for(lock, timeout, [this] { return done_; })) {
+    throw Error(concat("the other ranks did not answer within ",
+                       timeout.count(), " s (dist.timeout_s): ", what_));
+  }
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Pending::finish(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+    error_ = std::move(error);
+  }
+  changed_.notify_all();
+}
+
+}  // namespace osdn::dist

@@ -1,0 +1,220 @@
+// The transport over MPI, any implementation from MPI 3.0 on.
+
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+#include "osdn/dist/transport.h"
+#include "osdn/dist/world.h"
+
+namespace osdn::dist {
+
+namespace {
+
+void check(int status, const std::string& what) {
+  if (status == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(status, text, &length);
+  throw LinkError(concat("MPI failed in ", what, ": ", text));
+}
+
+// MPI counts in int: long parts go in pieces.
+constexpr std::int64_t kPiece = std::int64_t{1} << 30;
+
+struct Job {
+  std::shared_ptr<Pending> pending;
+  std::function<void()> work;
+};
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport() {
+    thread_ = std::thread([this] { run(); });
+    started_ = queue("joining the other ranks", [this] { start(); });
+  }
+  ~MpiTransport() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    if (abandoned_) {
+      thread_.detach();
+    } else {
+      thread_.join();
+    }
+  }
+
+  void wait_for_start(std::chrono::duration<double> timeout) {
+    try {
+      started_->wait(timeout);
+    } catch (...) {
+      abandoned_ = true;
+      throw;
+    }
+  }
+
+  Place place() const override { return place_; }
+
+  Ticket all_gather(std::string what, std::byte* parts,
+                    std::int64_t bytes) override {
+    return queue(what, [this, parts, bytes, what] {
+      std::vector<MPI_Request> requests;
+      for (int rank = 0; rank < place_.size; ++rank) {
+        if (rank == place_.rank) continue;
+        send(parts + place_.rank * bytes, bytes, rank, what, requests);
+        receive(parts + rank * bytes, bytes, rank, what, requests);
+      }
+      finish(requests, what);
+    });
+  }
+
+  Ticket exchange(std::string what, const std::byte* from, std::byte* into,
+                  std::int64_t bytes) override {
+    return queue(what, [this, from, into, bytes, what] {
+      std::vector<MPI_Request> requests;
+      for (int rank = 0; rank < place_.size; ++rank) {
+        if (rank == place_.rank) continue;
+        receive(into + rank * bytes, bytes, rank, what, requests);
+        send(from + rank * bytes, bytes, rank, what, requests);
+      }
+      std::memcpy(into + place_.rank * bytes, from + place_.rank * bytes,
+                  static_cast<std::size_t>(bytes));
+      finish(requests, what);
+    });
+  }
+
+  Ticket then(std::string what, std::function<void()> work) override {
+    return queue(std::move(what), std::move(work));
+  }
+
+  Ticket part() override {
+    return queue("parting from the other ranks",
+                 [] { check(MPI_Finalize(), "MPI_Finalize"); });
+  }
+
+  void abandon() override { abandoned_ = true; }
+
+ private:
+  void start() {
+    int provided = 0;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided),
+          "MPI_Init_thread");
+    // A communicator of our own: errors come back as codes.
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN),
+          "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(world_, &place_.rank), "MPI_Comm_rank");
+    check(MPI_Comm_size(world_, &place_.size), "MPI_Comm_size");
+    MPI_Comm local = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, place_.rank,
+                              MPI_INFO_NULL, &local),
+          "MPI_Comm_split_type");
+    check(MPI_Comm_rank(local, &place_.local_rank), "MPI_Comm_rank");
+    check(MPI_Comm_size(local, &place_.local_size), "MPI_Comm_size");
+    check(MPI_Comm_free(&local), "MPI_Comm_free");
+    char host[256] = {};
+    ::gethostname(host, sizeof(host) - 1);
+    place_.host = host;
+  }
+
+  void send(const std::byte* data, std::int64_t bytes, int rank,
+            const std::string& what, std::vector<MPI_Request>& requests) {
+    for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
+      const auto count = static_cast<int>(std::min(kPiece, bytes - begin));
+      check(MPI_Isend(data + begin, count, MPI_BYTE, rank, 0, world_,
+                      &requests.emplace_back()),
+            what);
+    }
+  }
+  void receive(std::byte* data, std::int64_t bytes, int rank,
+               const std::string& what, std::vector<MPI_Request>& requests) {
+    for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
+      const auto count = static_cast<int>(std::min(kPiece, bytes - begin));
+      check(MPI_Irecv(data + begin, count, MPI_BYTE, rank, 0, world_,
+                      &requests.emplace_back()),
+            what);
+    }
+  }
+
+  // Waits without spinning: the cores are the computation's.
+  void finish(std::vector<MPI_Request>& requests, const std::string& what) {
+    using namespace std::chrono_literals;
+    constexpr int kEager = 200;
+    for (int turn = 0;; ++turn) {
+      int done = 0;
+      check(MPI_Testall(static_cast<int>(requests.size()), requests.data(),
+                        &done, MPI_STATUSES_IGNORE),
+            what);
+      if (done != 0) return;
+      if (turn < kEager) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(turn < 10 * kEager ? 20us : 200us);
+      }
+    }
+  }
+
+  Ticket queue(std::string what, std::function<void()> work) {
+    auto pending = std::make_shared<Pending>(std::move(what));
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back({pending, std::move(work)});
+    }
+    changed_.notify_all();
+    return pending;
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+      if (jobs_.empty()) return;
+      const Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        job.work();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      job.pending->finish(error);
+      lock.lock();
+    }
+  }
+
+  Place place_;
+  MPI_Comm world_ = MPI_COMM_NULL;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  bool stop_ = false;
+  std::atomic<bool> abandoned_{false};
+  std::thread thread_;
+  Ticket started_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> join_ranks(std::chrono::duration<double> timeout) {
+  if (!started_by_launcher()) return nullptr;
+  auto transport = std::make_unique<MpiTransport>();
+  transport->wait_for_start(timeout);
+  return transport;
+}
+
+}  // namespace osdn::dist

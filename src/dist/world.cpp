@@ -1,0 +1,215 @@
+#include "osdn/dist/world.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "osdn/core/concat.h"
+#include "osdn/core/env.h"
+#include "osdn/core/error.h"
+#include "osdn/dist/transport.h"
+
+namespace osdn::dist {
+
+namespace {
+
+// What fails between ranks is as a rule the other rank's end, which the watch
+// sees at once and says better.
+constexpr std::chrono::seconds kWatchFirst{3};
+// With a watch, which ends the process when no end can be hoped for.
+constexpr std::chrono::hours kForEver{24 * 365};
+
+std::string host_name() {
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  return host;
+}
+
+void refuse_copies() {
+  const auto tasks = env("SLURM_STEP_NUM_TASKS");
+  if (tasks && *tasks != "1" && !tasks->empty()) {
+    throw Error(concat("srun started ", *tasks,
+                       " copies of this program that do not know of each "
+                       "other; start them with srun --mpi=pmix (srun "
+                       "--mpi=list shows what there is), or one task"),
+                ExitCode::kUsage);
+  }
+}
+
+// What agree() says between ranks: exit code, then the message.
+std::string pack(const Error& error) {
+  return concat(static_cast<int>(error.code()), " ", error.what());
+}
+
+Error unpack(const std::string& text) {
+  const std::size_t blank = text.find(' ');
+  return Error(text.substr(blank + 1),
+               static_cast<ExitCode>(std::stoi(text.substr(0, blank))));
+}
+
+}  // namespace
+
+World::World(std::chrono::duration<double> timeout)
+    : timeout_(timeout), transport_(join_ranks(timeout)) {
+  if (transport_) {
+    place_ = transport_->place();
+  } else {
+    refuse_copies();
+    place_.host = host_name();
+  }
+}
+
+World::~World() {
+  if (!transport_) return;
+  if (abandoned_) {
+    transport_->abandon();
+    return;
+  }
+  try {
+    if (watch_) watch_->leave();
+    transport_->part()->wait(timeout_);
+  } catch (...) {
+    transport_->abandon();  // the work is done and saved
+  }
+}
+
+void World::start_watch(WatchOptions options) {
+  if (place_.alone()) return;
+  options.rank = place_.rank;
+  options.size = place_.size;
+  options.host = place_.host;
+  options.timeout = timeout_;
+  watch_ = std::make_unique<Watch>(
+      options, [this](const std::string& text) { return from_first(text); });
+}
+
+void World::working(std::string_view on) {
+  work_ = on;
+  if (watch_) watch_->working(on);
+}
+
+void World::fail(const std::string& why) {
+  if (watch_) watch_->fail(why);
+}
+
+World::Wait::Wait(World& world, std::string_view what) : world_(world) {
+  if (world_.watch_ && world_.in_steps_) {
+    world_.watch_->waiting(what, ++world_.waits_);
+  }
+}
+
+World::Wait::~Wait() {
+  if (world_.watch_ && world_.in_steps_) {
+    world_.watch_->working(world_.work_);
+  }
+}
+
+void World::wait(Pending& pending) {
+  const Wait wait(*this, pending.what());
+  pending.wait(watch_ ? std::chrono::duration<double>(kForEver) : timeout_);
+}
+
+std::vector<std::string> World::all(const std::string& text) {
+  if (!transport_) return {text};
+  const auto ranks = static_cast<std::size_t>(place_.size);
+  std::vector<std::uint64_t> sizes(ranks);
+  sizes[static_cast<std::size_t>(place_.rank)] = text.size();
+  wait(*transport_->all_gather("a text of every rank",
+                               reinterpret_cast<std::byte*>(sizes.data()),
+                               sizeof(std::uint64_t)));
+  const std::uint64_t longest = *std::max_element(sizes.begin(), sizes.end());
+  std::vector<std::byte> parts(ranks * longest);
+  std::memcpy(parts.data() + static_cast<std::size_t>(place_.rank) * longest,
+              text.data(), text.size());
+  wait(*transport_->all_gather("a text of every rank", parts.data(),
+                               static_cast<std::int64_t>(longest)));
+  std::vector<std::string> out;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    out.emplace_back(
+        reinterpret_cast<const char*>(parts.data() + rank * longest),
+        sizes[rank]);
+  }
+  return out;
+}
+
+std::string World::from_first(const std::string& text) {
+  return all(place_.first() ? text : std::string()).front();
+}
+
+std::vector<std::vector<double>> World::all_numbers(
+    const std::vector<double>& numbers) {
+  if (!transport_) return {numbers};
+  const std::size_t count = numbers.size();
+  std::vector<double> parts(count * static_cast<std::size_t>(place_.size));
+  std::copy(numbers.begin(), numbers.end(),
+            parts.begin() + static_cast<std::ptrdiff_t>(count) * place_.rank);
+  wait(*transport_->all_gather(
+      "numbers of every rank", reinterpret_cast<std::byte*>(parts.data()),
+      static_cast<std::int64_t>(count * sizeof(double))));
+  std::vector<std::vector<double>> out;
+  for (auto part = parts.cbegin(); out.size() * count < parts.size();
+       part += static_cast<std::ptrdiff_t>(count)) {
+    out.emplace_back(part, part + static_cast<std::ptrdiff_t>(count));
+  }
+  return out;
+}
+
+void World::agree(const std::function<void()>& check) {
+  if (!transport_) {
+    check();
+    return;
+  }
+  std::string mine;
+  try {
+    check();
+  } catch (const Error& error) {
+    mine = pack(error);
+  } catch (const std::exception& error) {
+    mine = pack(Error(error.what()));
+  }
+  const std::vector<std::string> said = all(mine);
+  std::set<std::string> different(said.begin(), said.end());
+  if (different.size() == 1 && different.begin()->empty()) return;
+  if (different.size() == 1) {
+    const Error error = unpack(*different.begin());
+    throw_agreed(error.what(), error.code());
+  }
+  std::string message;
+  ExitCode code = ExitCode::kFailure;
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    if (said[rank].empty()) continue;
+    const Error error = unpack(said[rank]);
+    message +=
+        concat(message.empty() ? "" : "\n", "rank ", rank, ": ", error.what());
+    code = error.code();
+  }
+  throw_agreed(message, code);
+}
+
+void World::throw_agreed(const std::string& message, ExitCode code) const {
+  throw AgreedError(place_.first() ? message : "", code);
+}
+
+void World::run(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const AgreedError&) {
+    throw;
+  } catch (const LinkError& error) {
+    if (watch_) std::this_thread::sleep_for(kWatchFirst);
+    fail(error.what());
+    abandoned_ = true;
+    throw;
+  } catch (const std::exception& error) {
+    fail(error.what());
+    abandoned_ = true;
+    throw;
+  }
+}
+
+}  // namespace osdn::dist

@@ -1,0 +1,370 @@
+#include "osdn/train/replica.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "gradient_hooks.h"
+#include "osdn/arch/parameter_table.h"
+#include "osdn/core/concat.h"
+#include "osdn/dist/collectives.h"
+#include "osdn/dist/shard_layout.h"
+#include "osdn/ops/cuda_stream.h"
+#include "osdn/train/build.h"
+
+namespace osdn::train {
+
+namespace {
+
+using Ticket = dist::Collectives::Ticket;
+
+struct FlatBucket {
+  dist::Bucket layout;
+  std::vector<dist::Piece> pieces;  // of this rank, one an item
+  std::string name;
+  std::set<std::int64_t> parts;  // of the model
+  at::Tensor weights;            // [size], what the model computes with
+  at::Tensor gradients;          // [size]
+  // Of a sharded optimizer: this rank's part, [shard].
+  at::Tensor masters, exp_avg, exp_avg_sq;
+  std::size_t missing = 0;  // gradients of this step
+  std::optional<Ticket> under_way;
+
+  dist::BucketMemory memory(const at::Tensor& flat,
+                            const std::string& what) const {
+    return {concat(what, " of ", name), ops::dtype_of(flat.scalar_type()),
+            flat.data_ptr(), layout.shard};
+  }
+  at::Tensor of_item(const at::Tensor& flat, std::size_t item,
+                     std::int64_t numel) const {
+    return flat.narrow(0, layout.items[item].begin, numel);
+  }
+};
+
+std::unique_ptr<dist::Collectives> make_collectives(dist::World& world,
+                                                    at::Device device) {
+  if (device.is_cpu()) return dist::host_collectives(world);
+  return dist::nccl_collectives(
+      world, [device] { return ops::current_stream(device); });
+}
+
+}  // namespace
+
+struct Replica::State {
+  State(model::LanguageModel& model_, const config::Config& config_,
+        dist::World& world_)
+      : model(model_),
+        config(config_),
+        world(world_),
+        sharded(config_.dist.shard_optimizer),
+        collectives(make_collectives(world_, model_.device())),
+        where(model_.parameters().size()),
+        hooks(model_, [this](std::size_t i) { arrived(i); }) {}
+
+  const std::vector<model::ModelParameter>& parameters() const {
+    return model.parameters();
+  }
+  std::size_t parameter_of(const dist::Bucket::Item& item) const {
+    return parameters().size() - 1 - item.tensor;  // backward order
+  }
+
+  at::ScalarType reduce_type(at::ScalarType weights) const {
+    if (weights == at::kDouble) return at::kDouble;
+    // What a bf16 model computes in fp32 needs its gradients so, too.
+    const bool fine = weights == at::kFloat && model.dtype() == at::kBFloat16;
+    return config.dist.reduce_dtype == "bf16" && !fine ? at::kBFloat16
+                                                       : at::kFloat;
+  }
+
+  void make_buckets();
+  void fill(FlatBucket& bucket);
+  void arrived(std::size_t parameter);
+  void pack(std::size_t parameter);
+  void send_full_buckets();
+  void await(FlatBucket& bucket);
+  at::Tensor gathered(const FlatBucket& bucket, const at::Tensor& shard);
+
+  model::LanguageModel& model;
+  const config::Config& config;
+  dist::World& world;
+  const bool sharded;
+  std::unique_ptr<dist::Collectives> collectives;
+  std::vector<FlatBucket> buckets;  // in the order of the backward
+  struct Where {
+    std::size_t bucket = 0;
+    std::size_t item = 0;
+  };
+  std::vector<Where> where;  // by parameter
+  std::vector<optim::OptimizedTensor> optimized;
+  GradientSum* earlier = nullptr;  // while gradients are sent as they come
+  std::size_t next_to_send = 0;
+  GradientHooks hooks;
+};
+
+void Replica::State::make_buckets() {
+  std::vector<dist::FlatTensor> tensors;
+  for (auto p = parameters().rbegin(); p != parameters().rend(); ++p) {
+    tensors.push_back(
+        {ops::dtype_of(p->tensor.scalar_type()), p->info.numel()});
+  }
+  const double element = config.dist.reduce_dtype == "bf16" ? 2 : 4;
+  const int ranks = world.place().size;
+  for (dist::Bucket& layout : dist::make_buckets(
+           tensors, ranks,
+           static_cast<std::int64_t>(config.dist.bucket_mb * 1e6 / element))) {
+    FlatBucket& bucket = buckets.emplace_back();
+    bucket.pieces = dist::pieces_of(layout, tensors, world.place().rank);
+    bucket.layout = std::move(layout);
+    bucket.name = concat("bucket ", buckets.size());
+    fill(bucket);
+  }
+}
+
+void Replica::State::fill(FlatBucket& bucket) {
+  const at::NoGradGuard no_grad;
+  const dist::Bucket& layout = bucket.layout;
+  const at::TensorOptions options =
+      at::TensorOptions()
+          .dtype(ops::scalar_type_of(layout.dtype))
+          .device(model.device());
+  bucket.weights = at::zeros({layout.size}, options);
+  bucket.gradients = at::zeros(
+      {layout.size}, options.dtype(reduce_type(bucket.weights.scalar_type())));
+  const bool own_masters = layout.dtype != DType::kBF16;
+  if (sharded) {
+    const auto state =
+        options.dtype(own_masters ? bucket.weights.scalar_type() : at::kFloat);
+    bucket.exp_avg = at::zeros({layout.shard}, state);
+    bucket.exp_avg_sq = at::zeros({layout.shard}, state);
+    if (!own_masters) bucket.masters = at::zeros({layout.shard}, state);
+  }
+  const std::int64_t first = world.place().rank * layout.shard;
+  for (std::size_t i = 0; i < layout.items.size(); ++i) {
+    const std::size_t index = parameter_of(layout.items[i]);
+    const model::ModelParameter& p = parameters()[index];
+    where[index] = {buckets.size() - 1, i};
+    bucket.parts.insert(model.part_of(p.info));
+    const at::Tensor place = bucket.of_item(bucket.weights, i, p.info.numel());
+    place.copy_(p.tensor.detach().view(-1));
+    at::Tensor tensor = p.tensor;
+    tensor.set_data(place.view(p.info.shape));
+    const dist::Piece& piece = bucket.pieces[i];
+    if (bucket.masters.defined() && piece.count > 0) {
+      bucket.masters.narrow(0, piece.at - first, piece.count)
+          .copy_(p.master.view(-1).narrow(0, piece.begin, piece.count));
+    }
+  }
+}
+
+void Replica::State::arrived(std::size_t parameter) {
+  if (earlier == nullptr) return;  // a pass that another one follows
+  pack(parameter);
+  send_full_buckets();
+}
+
+void Replica::State::pack(std::size_t parameter) {
+  const at::NoGradGuard no_grad;
+  const Where& at = where[parameter];
+  FlatBucket& bucket = buckets[at.bucket];
+  at::Tensor place = bucket.of_item(bucket.gradients, at.item,
+                                    parameters()[parameter].info.numel());
+  const at::Tensor total =
+      earlier ? earlier->take_total(parameter) : at::Tensor();
+  if (total.defined()) {
+    place.copy_(total.reshape(-1));
+  } else {
+    place.zero_();
+  }
+  --bucket.missing;
+}
+
+void Replica::State::send_full_buckets() {
+  // In the same order on all ranks, whatever comes first.
+  for (; next_to_send < buckets.size() && buckets[next_to_send].missing == 0;
+       ++next_to_send) {
+    FlatBucket& bucket = buckets[next_to_send];
+    bucket.under_way = collectives->sum_to_shards(
+        bucket.memory(bucket.gradients, "gradients"));
+    if (!sharded) {
+      bucket.under_way = collectives->gather_shards(
+          bucket.memory(bucket.gradients, "summed gradients"));
+    }
+  }
+}
+
+void Replica::State::await(FlatBucket& bucket) {
+  if (!bucket.under_way) return;
+  collectives->wait(*bucket.under_way);
+  bucket.under_way.reset();
+}
+
+at::Tensor Replica::State::gathered(const FlatBucket& bucket,
+                                    const at::Tensor& shard) {
+  at::Tensor whole = at::empty({bucket.layout.size}, shard.options());
+  whole.narrow(0, world.place().rank * bucket.layout.shard, bucket.layout.shard)
+      .copy_(shard);
+  collectives->wait(
+      collectives->gather_shards(bucket.memory(whole, "optimizer state")));
+  return whole;
+}
+
+Replica::Replica(model::LanguageModel& model, const config::Config& config,
+                 dist::World& world)
+    : state_(std::make_unique<State>(model, config, world)) {
+  State& s = *state_;
+  s.make_buckets();
+  if (!s.sharded) {
+    s.optimized = optimized_tensors(model, config.optimizer);
+    return;
+  }
+  const int rank = world.place().rank;
+  log_decay_groups(model, config.optimizer);
+  for (const FlatBucket& bucket : s.buckets) {
+    const std::int64_t first = rank * bucket.layout.shard;
+    for (const dist::Piece& piece : bucket.pieces) {
+      const model::ModelParameter& p =
+          s.parameters()[s.parameters().size() - 1 - piece.tensor];
+      const auto part = [&](const at::Tensor& shard) {
+        return shard.defined() ? shard.narrow(0, piece.at - first, piece.count)
+                               : at::Tensor();
+      };
+      s.optimized.push_back(
+          {p.info.name, bucket.weights.narrow(0, piece.at, piece.count),
+           arch::is_decayed(p.info, config.optimizer.decay_exempt),
+           part(bucket.masters), part(bucket.exp_avg), part(bucket.exp_avg_sq),
+           p.info.shape, piece.begin});
+    }
+  }
+  model.release_masters();
+  model.set_arrival([&s](std::int64_t part) {
+    for (FlatBucket& bucket : s.buckets) {
+      if (bucket.parts.contains(part)) s.await(bucket);
+    }
+  });
+}
+
+Replica::~Replica() {
+  state_->model.set_arrival(nullptr);
+}
+
+dist::World& Replica::world() const {
+  return state_->world;
+}
+
+std::vector<optim::OptimizedTensor> Replica::optimized() const {
+  return state_->optimized;
+}
+
+void Replica::gradients_follow(GradientSum& earlier) {
+  State& s = *state_;
+  await_weights();
+  s.earlier = &earlier;
+  s.next_to_send = 0;
+  for (FlatBucket& bucket : s.buckets) {
+    bucket.missing = bucket.layout.items.size();
+  }
+}
+
+void Replica::reduce_gradients() {
+  State& s = *state_;
+  if (s.earlier == nullptr) {  // a rank without a pass
+    await_weights();
+    s.next_to_send = 0;
+    for (FlatBucket& bucket : s.buckets) bucket.gradients.zero_();
+  }
+  for (std::size_t i = s.next_to_send; i < s.buckets.size(); ++i) {
+    FlatBucket& bucket = s.buckets[i];
+    if (s.earlier != nullptr && bucket.missing > 0) {
+      for (const dist::Bucket::Item& item : bucket.layout.items) {
+        const std::size_t parameter = s.parameter_of(item);
+        if (s.parameters()[parameter].tensor.grad().defined()) {
+          s.pack(parameter);
+        }
+      }
+    }
+    bucket.missing = 0;
+  }
+  s.send_full_buckets();
+  s.earlier = nullptr;
+  for (FlatBucket& bucket : s.buckets) s.await(bucket);
+
+  std::size_t next = 0;
+  for (const FlatBucket& bucket : s.buckets) {
+    if (!s.sharded) break;
+    for (const dist::Piece& piece : bucket.pieces) {
+      const at::Tensor gradient =
+          bucket.gradients.narrow(0, piece.at, piece.count);
+      const at::Tensor& tensor = s.optimized[next++].tensor;
+      tensor.mutable_grad() =
+          tensor.is_cpu() ? gradient.to(tensor.scalar_type()) : gradient;
+    }
+  }
+  if (s.sharded) return;
+  for (std::size_t i = 0; i < s.parameters().size(); ++i) {
+    const model::ModelParameter& p = s.parameters()[i];
+    const FlatBucket& bucket = s.buckets[s.where[i].bucket];
+    const at::Tensor gradient =
+        bucket.of_item(bucket.gradients, s.where[i].item, p.info.numel())
+            .view(p.info.shape);
+    p.tensor.mutable_grad() =
+        p.tensor.is_cpu() ? gradient.to(p.tensor.scalar_type()) : gradient;
+  }
+}
+
+double Replica::global_norm(double norm) const {
+  const State& s = *state_;
+  if (!s.sharded) return norm;
+  double sum = 0;
+  for (const std::vector<double>& other : s.world.all_numbers({norm * norm})) {
+    sum += other.front();
+  }
+  return std::sqrt(sum);
+}
+
+void Replica::spread_weights() {
+  State& s = *state_;
+  if (!s.sharded) return;
+  for (auto bucket = s.buckets.rbegin(); bucket != s.buckets.rend(); ++bucket) {
+    bucket->under_way = s.collectives->gather_shards(
+        bucket->memory(bucket->weights, "weights"));
+  }
+}
+
+void Replica::await_weights() {
+  for (FlatBucket& bucket : state_->buckets) state_->await(bucket);
+}
+
+HostState Replica::host_state(const optim::AdamW& adamw) {
+  State& s = *state_;
+  await_weights();
+  HostState out(s.model, s.world.place().rank, s.world.place().size);
+  for (std::size_t i = 0; i < s.parameters().size() && !s.sharded; ++i) {
+    if (!out.owns(i)) continue;
+    out.add_weight(i, s.parameters()[i].master);
+    out.add_moments(i, adamw.exp_avg(i), adamw.exp_avg_sq(i));
+  }
+  if (!s.sharded) return out;
+  for (const FlatBucket& bucket : s.buckets) {
+    const at::Tensor weights = bucket.masters.defined()
+                                   ? s.gathered(bucket, bucket.masters)
+                                   : bucket.weights;
+    const at::Tensor exp_avg = s.gathered(bucket, bucket.exp_avg);
+    const at::Tensor exp_avg_sq = s.gathered(bucket, bucket.exp_avg_sq);
+    for (std::size_t i = 0; i < bucket.layout.items.size(); ++i) {
+      const std::size_t index = s.parameter_of(bucket.layout.items[i]);
+      const std::int64_t numel = s.parameters()[index].info.numel();
+      if (!out.owns(index)) continue;
+      out.add_weight(index, bucket.of_item(weights, i, numel));
+      out.add_moments(index, bucket.of_item(exp_avg, i, numel),
+                      bucket.of_item(exp_avg_sq, i, numel));
+    }
+  }
+  return out;
+}
+
+}  // namespace osdn::train
