@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "command_line.h"
+#include "first_speaks.h"
 #include "osdn/arch/peak_flops.h"
 #include "osdn/bench/generate_speed.h"
 #include "osdn/bench/operator_speed.h"
@@ -19,6 +20,8 @@
 #include "osdn/core/run_main.h"
 #include "osdn/core/short_spin.h"
 #include "osdn/core/version.h"
+#include "osdn/dist/gpu_choice.h"
+#include "osdn/dist/world.h"
 #include "osdn/ops/gpu.h"
 #include "osdn/report/format.h"
 #include "osdn/report/table.h"
@@ -43,6 +46,7 @@ struct Arguments {
   std::string trace;
   std::vector<std::int64_t> batches = {1, 64};
   osdn::bench::GenerateSpeedOptions generate;
+  bool every_exchange = false;
   double peak_tflops = 0;
 };
 
@@ -110,7 +114,22 @@ ExitCode bench_kernels(const Arguments& args) {
   return ExitCode::kOk;
 }
 
+struct Exchange {
+  bool sharded;
+  std::string reduce_dtype;
+};
+
+/// How the ranks exchange gradients: as configured, or in every way.
+std::vector<std::optional<Exchange>> exchanges(const Arguments& args) {
+  if (!args.every_exchange) return {std::nullopt};
+  return {Exchange{true, "fp32"}, Exchange{true, "bf16"},
+          Exchange{false, "fp32"}, Exchange{false, "bf16"}};
+}
+
 ExitCode bench_train(Arguments args) {
+  osdn::dist::World world;
+  osdn::apps::first_speaks(world);
+  osdn::dist::take_own_gpu(world.place());
   const osdn::ops::Gpu& gpu = osdn::ops::gpu();
   std::optional<double> peak = osdn::arch::peak_flops(gpu.name);
   if (args.peak_tflops > 0) peak = args.peak_tflops * 1e12;
@@ -119,46 +138,77 @@ ExitCode bench_train(Arguments args) {
       gpu.usable ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU)));
   osdn::report::Table table({{"configuration", Align::kLeft},
                              {"parameters"},
-                             {"tokens a step"},
+                             {"ranks"},
+                             {"exchange", Align::kLeft},
+                             {"tokens a rank"},
                              {"compute", Align::kLeft},
                              {"step ms"},
-                             {"tokens/s"},
+                             {"tokens/s a rank"},
+                             {"of one rank"},
                              {"memory GiB"},
                              {"model FLOP utilisation"}});
-  for (const std::string& name : args.configs) {
-    const osdn::config::Config config =
-        osdn::config::load({name, args.overrides});
-    const auto speed = osdn::bench::time_training(config, args.train);
+  const auto add = [&](const std::string& name,
+                       const osdn::bench::TrainSpeed& speed,
+                       const osdn::config::DistConfig& dist, double alone_s) {
     const double flops = speed.flops_per_token * speed.tokens_per_s;
     const bool counted = peak && speed.device == "cuda";
+    const bool together = alone_s > 0;
     table.add_row(
-        {name, std::to_string(speed.parameters),
+        {name, std::to_string(speed.parameters), std::to_string(speed.ranks),
+         together ? std::string(dist.shard_optimizer ? "sharded " : "whole ") +
+                        dist.reduce_dtype
+                  : "none",
          std::to_string(speed.tokens_per_step),
          speed.device + " " + speed.dtype, format_fixed(speed.step_s * 1e3, 1),
          format_si(speed.tokens_per_s),
+         together ? format_fixed(100 * alone_s / speed.step_s, 1) + " %" : "",
          speed.memory_bytes > 0
              ? format_fixed(static_cast<double>(speed.memory_bytes) / (1 << 30),
                             1)
              : "n/a",
          counted ? format_fixed(flops / *peak * 100, 1) + " %" : "n/a"});
-    out["training"].push_back(
-        {{"config", name},
-         {"parameters", speed.parameters},
-         {"tokens_per_step", speed.tokens_per_step},
-         {"device", speed.device},
-         {"dtype", speed.dtype},
-         {"step_s", speed.step_s},
-         {"tokens_per_s", speed.tokens_per_s},
-         {"memory_bytes", speed.memory_bytes},
-         {"flops_per_token", speed.flops_per_token},
-         {"model_flop_utilisation",
-          counted ? ordered_json(flops / *peak) : ordered_json()},
-         {"loss_first", speed.loss_first},
-         {"loss_last", speed.loss_last},
-         {"steps", args.train.steps}});
+    ordered_json row = {
+        {"config", name},
+        {"parameters", speed.parameters},
+        {"ranks", speed.ranks},
+        {"tokens_per_step", speed.tokens_per_step},
+        {"device", speed.device},
+        {"dtype", speed.dtype},
+        {"step_s", speed.step_s},
+        {"tokens_per_s", speed.tokens_per_s},
+        {"memory_bytes", speed.memory_bytes},
+        {"flops_per_token", speed.flops_per_token},
+        {"model_flop_utilisation",
+         counted ? ordered_json(flops / *peak) : ordered_json()},
+        {"loss_first", speed.loss_first},
+        {"loss_last", speed.loss_last},
+        {"steps", args.train.steps}};
+    if (together) {
+      row["shard_optimizer"] = dist.shard_optimizer;
+      row["reduce_dtype"] = dist.reduce_dtype;
+      row["bucket_mb"] = dist.bucket_mb;
+      row["one_rank_step_s"] = alone_s;
+      row["exposed_share"] = 1 - alone_s / speed.step_s;
+    }
+    out["training"].push_back(row);
+  };
+  for (const std::string& name : args.configs) {
+    osdn::config::Config config = osdn::config::load({name, args.overrides});
+    // Each rank for itself, all at the same time; then together.
+    const auto alone = osdn::bench::time_training(config, args.train);
+    add(name, alone, config.dist, 0);
+    if (!world.transport()) continue;
+    for (const std::optional<Exchange>& exchange : exchanges(args)) {
+      if (exchange) {
+        config.dist.shard_optimizer = exchange->sharded;
+        config.dist.reduce_dtype = exchange->reduce_dtype;
+      }
+      add(name, osdn::bench::time_training(config, args.train, &world),
+          config.dist, alone.step_s);
+    }
   }
   std::cout << table.text();
-  write_json(args, out);
+  if (world.place().first()) write_json(args, out);
   return ExitCode::kOk;
 }
 
@@ -231,7 +281,7 @@ ExitCode bench(int argc, char** argv) {
   CLI::App* train =
       app.add_subcommand("train", "training steps on random tokens");
   add_configurations(*train, args);
-  train->add_option("--tokens", args.train.tokens, "tokens a step")
+  train->add_option("--tokens", args.train.tokens, "tokens a step, on each rank")
       ->check(integer_from(2))
       ->capture_default_str();
   train
@@ -242,6 +292,9 @@ ExitCode bench(int argc, char** argv) {
   train->add_option("--steps", args.train.steps, "timed steps")
       ->check(integer_from(1))
       ->capture_default_str();
+  train->add_flag("--every-exchange", args.every_exchange,
+                  "with several ranks: optimizer state sharded and whole, "
+                  "gradients summed in fp32 and bf16");
   train
       ->add_option("--trace", args.trace,
                    "record one step more into this file, for a trace viewer")

@@ -2,14 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <cstdio>
 #include <iostream>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "command_line.h"
+#include "first_speaks.h"
 #include "osdn/arch/dry_run.h"
 #include "osdn/config/reader.h"
 #include "osdn/core/log.h"
@@ -79,11 +78,7 @@ ExitCode train(int argc, char** argv) {
 
   osdn::dist::World world;
   request.world = &world;
-  // One rank speaks for all; what only another knows, it says.
-  if (!world.place().first()) {
-    osdn::log::set_level(osdn::log::Level::kError);
-    std::ignore = std::freopen("/dev/null", "w", stdout);
-  }
+  osdn::apps::first_speaks(world);
   world.agree([&] { request.config = osdn::config::load(load); });
   if (!run_dir.empty()) {
     request.config.run_dir = run_dir;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <set>
 
 #include "osdn/arch/estimate.h"
@@ -14,6 +15,7 @@
 #include "osdn/ops/gpu.h"
 #include "osdn/train/build.h"
 #include "osdn/train/gpu_use.h"
+#include "osdn/train/replica.h"
 #include "osdn/train/train_step.h"
 
 namespace osdn::bench {
@@ -69,15 +71,21 @@ class Trace {
 };
 
 TrainSpeed run_steps(const config::Config& config,
-                     const TrainSpeedOptions& options) {
+                     const TrainSpeedOptions& options, dist::World* world) {
   const train::ComputeChoice compute = train::choose_compute(config.training);
   at::set_num_threads(static_cast<int>(compute.threads));
   ops::reset_gpu_memory_peak();
   model::LanguageModel model = train::make_model(config, compute);
   model.initialise(config.training.seed);
-  optim::AdamW adamw(train::optimized_tensors(model, config.optimizer),
+  std::unique_ptr<train::Replica> replica;
+  if (world) replica = std::make_unique<train::Replica>(model, config, *world);
+  optim::AdamW adamw(replica
+                         ? replica->optimized()
+                         : train::optimized_tensors(model, config.optimizer),
                      config.optimizer);
+  const dist::Place place = world ? world->place() : dist::Place();
   TrainSpeed speed;
+  speed.ranks = place.size;
   speed.device = compute.compute.device_name;
   speed.dtype = compute.compute.dtype_name;
   speed.parameters =
@@ -87,11 +95,16 @@ TrainSpeed run_steps(const config::Config& config,
       arch::flops_per_token(config.model,
                             std::min(options.document_tokens, options.tokens))
           .total();
-  const train::StepOptions step{1e-4, config.optimizer.max_grad_norm};
+  train::StepOptions step;
+  step.lr = 1e-4;
+  step.max_grad_norm = config.optimizer.max_grad_norm;
+  step.replica = replica.get();
   std::vector<double> seconds;
   for (int i = 0; i < options.warmup + options.steps; ++i) {
-    const data::StepBatch batch =
-        random_batch(config, options, static_cast<std::uint64_t>(i));
+    data::StepBatch batch = random_batch(
+        config, options,
+        static_cast<std::uint64_t>(i * place.size + place.rank));
+    batch.valid_labels *= place.size;
     ops::synchronize_gpu();
     const Clock::time_point start = Clock::now();
     const train::StepResult result =
@@ -106,25 +119,35 @@ TrainSpeed run_steps(const config::Config& config,
   }
   if (options.trace) {
     const data::StepBatch batch = random_batch(config, options, 0);
-    const Trace trace(*options.trace);
+    std::optional<Trace> trace;
+    if (place.first()) trace.emplace(*options.trace);
     train::train_step(model, adamw, batch, step);
     ops::synchronize_gpu();
   }
   speed.step_s = median(seconds);
-  speed.tokens_per_s = static_cast<double>(options.tokens) / speed.step_s;
   speed.memory_bytes = ops::gpu_memory().peak;
+  if (world) {
+    for (const auto& rank : world->all_numbers(
+             {speed.step_s, static_cast<double>(speed.memory_bytes)})) {
+      speed.step_s = std::max(speed.step_s, rank[0]);
+      speed.memory_bytes =
+          std::max(speed.memory_bytes, static_cast<std::int64_t>(rank[1]));
+    }
+  }
+  speed.tokens_per_s = static_cast<double>(options.tokens) / speed.step_s;
   return speed;
 }
 
 }  // namespace
 
 TrainSpeed time_training(const config::Config& config,
-                         const TrainSpeedOptions& options) {
+                         const TrainSpeedOptions& options,
+                         dist::World* world) {
   config::Config asked = config;
   asked.training.micro_batch = 1;
   asked.data.sequence_length = options.tokens;
   TrainSpeed speed;
-  train::with_memory_advice(asked, [&] { speed = run_steps(asked, options); });
+  train::with_memory_advice(asked, [&] { speed = run_steps(asked, options, world); });
   return speed;
 }
 

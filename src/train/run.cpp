@@ -224,10 +224,6 @@ class Run {
                  ", ", 3 * group, ", ..."),
           ExitCode::kUsage);
     }
-    if (request_.observer && world_.transport()) {
-      throw Error("gradients are looked at on one rank alone",
-                  ExitCode::kUsage);
-    }
   }
 
   // Cores and GPU of this rank.

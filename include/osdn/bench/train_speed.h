@@ -8,6 +8,7 @@
 
 #include "osdn/bench/timing.h"
 #include "osdn/config/config.h"
+#include "osdn/dist/world.h"
 
 namespace osdn::bench {
 
@@ -22,10 +23,11 @@ struct TrainSpeed {
   double flops_per_token = 0;     ///< arch::flops_per_token
   double loss_first = 0;
   double loss_last = 0;
+  int ranks = 1;
 };
 
 struct TrainSpeedOptions {
-  std::int64_t tokens = 65536;          ///< a step
+  std::int64_t tokens = 65536;          ///< a step, on each rank
   std::int64_t document_tokens = 4096;  ///< each
   int warmup = 3;
   int steps = 20;
@@ -34,8 +36,11 @@ struct TrainSpeedOptions {
 };
 
 /// Trains the configured model, whatever data it names, with the trainer's own
-/// step. Throws Error as osdn-train would.
+/// step; together with the other ranks of `world`, unless that is null.
+/// Collective then; figures of the slowest rank, and of one rank where they are
+/// sums. Throws Error as osdn-train would.
 TrainSpeed time_training(const config::Config& config,
-                         const TrainSpeedOptions& options);
+                         const TrainSpeedOptions& options,
+                         dist::World* world = nullptr);
 
 }  // namespace osdn::bench

@@ -11,7 +11,8 @@ class LanguageModel;
 namespace osdn::train {
 
 /// Called after the backward passes, before the gradients are judged; they are
-/// those of the model's parameters. `step` counts from 1.
+/// those of the model's parameters; where there are other ranks they have been
+/// sent by then, and the parameters have none. `step` counts from 1.
 using GradientObserver =
     std::function<void(std::int64_t step, const model::LanguageModel& model)>;
 

@@ -16,10 +16,10 @@ class Replica;
 struct StepOptions {
   double lr = 0;
   double max_grad_norm = 0;    ///< 0: no clip
-  Replica* replica = nullptr;  ///< where there are other ranks
   /// Called between the backward passes and the look at the gradients, for
   /// diagnostics; may be empty.
   std::function<void()> after_backward{};
+  Replica* replica = nullptr;  ///< where there are other ranks
 };
 
 /// The loss of a step is the sum over all its labels, of all ranks, divided by
