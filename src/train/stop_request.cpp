@@ -1,12 +1,16 @@
 #include "osdn/train/stop_request.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <charconv>
 #include <cmath>
 #include <csignal>
+#include <ctime>
 
 #include "osdn/core/concat.h"
+#include "osdn/core/env.h"
 #include "osdn/core/error.h"
 #include "osdn/report/format.h"
 
@@ -19,7 +23,29 @@ std::atomic<int> stop_signal{0};
 std::atomic<bool> interrupted{false};
 std::atomic<bool> save_wanted{false};
 static_assert(std::atomic<int>::is_always_lock_free &&
-              std::atomic<bool>::is_always_lock_free);
+              std::atomic<bool>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);
+
+// Open MPI's mpirun, told to end, says so to its ranks by a SIGCONT; the SIGTERM
+// comes only when they may have a second left. A user's SIGCONT comes from
+// someone else, or after a stop, which shows in what the pulse missed.
+std::atomic<pid_t> launcher{0};
+std::atomic<std::int64_t> last_pulse_ms{0};
+constexpr std::int64_t kMostPulseMs = 500;
+
+std::int64_t now_ms() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+}
+
+extern "C" void on_continue(int /*number*/, siginfo_t* info, void* /*context*/) {
+  if (info->si_pid == launcher.load() &&
+      now_ms() - last_pulse_ms.load() < kMostPulseMs) {
+    int none = 0;
+    stop_signal.compare_exchange_strong(none, SIGTERM);
+  }
+}
 
 extern "C" void on_signal(int number) {
   if (number == SIGUSR1) {
@@ -73,10 +99,39 @@ StopRequest::StopRequest(std::optional<double> stop_after_s)
       ::sigaction(SIGHUP, &previous[i], nullptr);  // nohup
     }
   }
+  if (env("OMPI_COMM_WORLD_RANK")) {
+    listen_to_launcher();
+  }
   change_mask(SIG_UNBLOCK);
 }
 
+void StopRequest::listen_to_launcher() {
+  launcher = ::getppid();
+  last_pulse_ms = now_ms();
+  pulse_ = std::thread([this] {
+    std::unique_lock lock(mutex_);
+    while (!ended_.wait_for(lock, std::chrono::milliseconds(50),
+                            [this] { return end_; })) {
+      last_pulse_ms = now_ms();
+    }
+  });
+  struct sigaction action {};
+  action.sa_sigaction = on_continue;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  ::sigaction(SIGCONT, &action, nullptr);
+}
+
 StopRequest::~StopRequest() {
+  if (pulse_.joinable()) {
+    std::signal(SIGCONT, SIG_DFL);
+    {
+      const std::lock_guard lock(mutex_);
+      end_ = true;
+    }
+    ended_.notify_all();
+    pulse_.join();
+  }
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], &previous[i], nullptr);
   }

@@ -300,10 +300,7 @@ TEST_F(Ranks, P5_a_signal_to_one_rank_saves_once_and_ends_all_well) {
 
 TEST_F(Ranks, P5_a_signal_to_the_launcher_saves_and_ends_all) {
   make_long();
-  std::vector<std::string> all = command(2, "run");
-  all.insert(all.begin() + 1,
-             {"--mca", "odls_base_sigkill_timeout", "20"});
-  Program program(all);
+  Program program(command(2, "run"));
   ASSERT_TRUE(reached(program, "run", 5)) << program.err();
   program.signal(SIGTERM);
   program.wait();  // mpirun's own code says that it was ended

@@ -5,11 +5,16 @@
 //   SIGHUP            the same, unless it is ignored (nohup)
 //   SIGUSR1           save after the step, go on
 //   second SIGINT     end at once, as without a handler
+//
+// The end of Open MPI's mpirun (SIGTERM to it) counts as SIGTERM, at once.
 
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace osdn::train {
 
@@ -36,8 +41,15 @@ class StopRequest {
   std::optional<double> seconds_left() const;
 
  private:
+  void listen_to_launcher();
+
   std::optional<double> stop_after_s_;
   std::chrono::steady_clock::time_point start_;
+  // A thread that shows whether the process was stopped meanwhile.
+  std::thread pulse_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool end_ = false;
 };
 
 /// "90", "90s", "15m", "2h", "1h30m" in seconds. Throws Error (kUsage) naming
