@@ -118,6 +118,10 @@ std::map<std::string, Change> changes() {
       {"checkpoint.every", {"5", {}}},
       {"checkpoint.keep_last", {"1", {}}},
       {"checkpoint.keep_every", {"2000", {}}},
+      {"dist.timeout_s", {"5", {}}},
+      {"dist.reduce_dtype", {"bf16", {}}},
+      {"dist.shard_optimizer", {"false", {}}},
+      {"dist.bucket_mb", {"1.5", {}}},
       {"logging.every", {"2", {}}},
       {"logging.level", {"debug", {}}},
   };
