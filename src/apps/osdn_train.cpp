@@ -30,6 +30,7 @@ ExitCode train(int argc, char** argv) {
   std::string run_dir;
   std::string resume = "never";
   std::optional<std::string> stop_after;
+  std::optional<std::string> signal_before;
   bool overwrite = false;
   bool dry_run = false;
   bool print_config = false;
@@ -55,6 +56,9 @@ ExitCode train(int argc, char** argv) {
                "move an older run in the folder aside and start anew");
   app.add_option("--stop-after", stop_after,
                  "stop as on SIGTERM after this long, for example 15m");
+  app.add_option("--signal-before", signal_before,
+                 "stop as on SIGTERM so long before the end of the time limit "
+                 "of a Slurm job, for example 5m");
   osdn::train::RunRequest request;
   app.add_option("--peak-tflops", request.peak_tflops,
                  "of the GPU in dense bf16, for the utilisation of one that "
@@ -104,6 +108,10 @@ ExitCode train(int argc, char** argv) {
   request.overwrite = overwrite;
   if (stop_after) {
     request.stop_after_s = osdn::train::parse_duration(*stop_after);
+  }
+  if (signal_before) {
+    request.signal_in_s = osdn::train::seconds_until_limit(
+        osdn::train::parse_duration(*signal_before));
   }
   request.command_line.assign(argv, argv + argc);
   osdn::train::run(request);

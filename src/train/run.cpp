@@ -122,7 +122,7 @@ class Run {
         run_dir_(config_.run_dir),
         own_world_(request.world ? nullptr : std::make_unique<dist::World>()),
         world_(request.world ? *request.world : *own_world_),
-        stop_(request.stop_after_s),
+        stop_(request.stop_after_s, request.signal_in_s),
         store_(run_dir_ / checkpoint::kCheckpointFolder,
                {config_.checkpoint.keep_last, config_.checkpoint.keep_every}) {}
 

@@ -26,9 +26,9 @@ static_assert(std::atomic<int>::is_always_lock_free &&
               std::atomic<bool>::is_always_lock_free &&
               std::atomic<std::int64_t>::is_always_lock_free);
 
-// Open MPI's mpirun, told to end, says so to its ranks by a SIGCONT; the SIGTERM
-// comes only when they may have a second left. A user's SIGCONT comes from
-// someone else, or after a stop, which shows in what the pulse missed.
+// Open MPI's mpirun, told to end, says so to its ranks by a SIGCONT; the
+// SIGTERM comes only when they may have a second left. A user's SIGCONT comes
+// from someone else, or after a stop, which shows in what the pulse missed.
 std::atomic<pid_t> launcher{0};
 std::atomic<std::int64_t> last_pulse_ms{0};
 constexpr std::int64_t kMostPulseMs = 500;
@@ -39,7 +39,8 @@ std::int64_t now_ms() {
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
 }
 
-extern "C" void on_continue(int /*number*/, siginfo_t* info, void* /*context*/) {
+extern "C" void on_continue(int /*number*/, siginfo_t* info,
+                            void* /*context*/) {
   if (info->si_pid == launcher.load() &&
       now_ms() - last_pulse_ms.load() < kMostPulseMs) {
     int none = 0;
@@ -84,8 +85,16 @@ void hold_stop_signals() {
   change_mask(SIG_BLOCK);
 }
 
-StopRequest::StopRequest(std::optional<double> stop_after_s)
+StopRequest::StopRequest(std::optional<double> stop_after_s,
+                         std::optional<double> signal_in_s)
     : stop_after_s_(stop_after_s), start_(std::chrono::steady_clock::now()) {
+  if (stop_after_s) {
+    limit_ = concat("--stop-after ", report::format_duration(*stop_after_s));
+  }
+  if (signal_in_s && (!stop_after_s || *signal_in_s < *stop_after_s)) {
+    stop_after_s_ = signal_in_s;
+    limit_ = "--signal-before the scheduler's time limit";
+  }
   stop_signal = 0;
   interrupted = false;
   save_wanted = false;
@@ -143,7 +152,7 @@ std::optional<std::string> StopRequest::stop() const {
   }
   const std::optional<double> left = seconds_left();
   if (left && *left <= 0) {
-    return concat("--stop-after ", report::format_duration(*stop_after_s_));
+    return limit_;
   }
   return {};
 }
@@ -159,6 +168,24 @@ std::optional<double> StopRequest::seconds_left() const {
   const std::chrono::duration<double> elapsed =
       std::chrono::steady_clock::now() - start_;
   return *stop_after_s_ - elapsed.count();
+}
+
+double seconds_until_limit(double before_s) {
+  const std::optional<std::string> end = env("SLURM_JOB_END_TIME");
+  double unix_end = 0;
+  if (!end ||
+      std::from_chars(end->data(), end->data() + end->size(), unix_end).ptr !=
+          end->data() + end->size()) {
+    throw Error(
+        concat("--signal-before: there is no time limit to stop before; "
+               "Slurm sets SLURM_JOB_END_TIME, which is ",
+               end ? concat("\"", *end, "\"") : "not set",
+               ". Use --stop-after, or let the scheduler send SIGTERM"),
+        ExitCode::kUsage);
+  }
+  const std::chrono::duration<double> now =
+      std::chrono::system_clock::now().time_since_epoch();
+  return unix_end - before_s - now.count();
 }
 
 double parse_duration(std::string_view text) {

@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "osdn/core/error.h"
@@ -115,6 +117,22 @@ TEST(ParseDuration, refuses_everything_else_with_the_forms) {
       EXPECT_THAT(error.what(), testing::HasSubstr("1h30m"));
     }
   }
+}
+
+TEST(StopRequest, P5_the_schedulers_time_limit_stops_in_time) {
+  ::unsetenv("SLURM_JOB_END_TIME");
+  EXPECT_THROW(seconds_until_limit(60), Error);
+  ::setenv("SLURM_JOB_END_TIME", "soon", 1);
+  EXPECT_THROW(seconds_until_limit(60), Error);
+  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  ::setenv("SLURM_JOB_END_TIME", std::to_string(now.count() + 100).c_str(), 1);
+  EXPECT_NEAR(seconds_until_limit(60), 40, 5);
+  ::unsetenv("SLURM_JOB_END_TIME");
+  EXPECT_FALSE(StopRequest(1000.0, 900.0).stop());
+  EXPECT_LT(*StopRequest(1000.0, 900.0).seconds_left(), 901);
+  EXPECT_EQ(StopRequest({}, -1.0).stop().value_or(""),
+            "--signal-before the scheduler's time limit");
 }
 
 }  // namespace

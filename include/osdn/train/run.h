@@ -27,6 +27,7 @@ struct RunRequest {
   std::filesystem::path resume_from{};
   bool overwrite = false;  ///< moves an older run in the folder aside
   std::optional<double> stop_after_s{};
+  std::optional<double> signal_in_s{};      ///< seconds_until_limit
   std::vector<std::string> command_line{};  ///< for the run's record
   GradientObserver observer{};
   double peak_tflops = 0;  ///< of the GPU, where osdn does not know it

@@ -27,8 +27,10 @@ void hold_stop_signals();
 /// time in a process.
 class StopRequest {
  public:
-  /// The time limit counts from now.
-  explicit StopRequest(std::optional<double> stop_after_s = {});
+  /// The time limits count from now: --stop-after, and --signal-before, which
+  /// is given as the seconds until then. The first to come counts.
+  explicit StopRequest(std::optional<double> stop_after_s = {},
+                       std::optional<double> signal_in_s = {});
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
@@ -44,6 +46,7 @@ class StopRequest {
   void listen_to_launcher();
 
   std::optional<double> stop_after_s_;
+  std::string limit_;  ///< what set it
   std::chrono::steady_clock::time_point start_;
   // A thread that shows whether the process was stopped meanwhile.
   std::thread pulse_;
@@ -55,5 +58,10 @@ class StopRequest {
 /// "90", "90s", "15m", "2h", "1h30m" in seconds. Throws Error (kUsage) naming
 /// these forms.
 double parse_duration(std::string_view text);
+
+/// Seconds until `before_s` ahead of the end of the scheduler's time limit,
+/// which Slurm gives in SLURM_JOB_END_TIME. Throws Error (kUsage) where there
+/// is none.
+double seconds_until_limit(double before_s);
 
 }  // namespace osdn::train
