@@ -46,8 +46,8 @@ class Ranks : public testing::Test {
   }
 
   static std::vector<std::string> mpirun(int ranks) {
-    return {kMpirun,  "--oversubscribe", "--bind-to",
-            "none",   "-n",              std::to_string(ranks)};
+    return {kMpirun, "--oversubscribe",    "--bind-to", "none",
+            "-n",    std::to_string(ranks)};
   }
 
   std::vector<std::string> command(int ranks, const std::string& name,
@@ -56,6 +56,16 @@ class Ranks : public testing::Test {
     all.insert(all.end(), {OSDN_BIN_DIR "/osdn-train", "--config",
                            tiny.config_file(name).string()});
     all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  std::vector<std::string> poisoned(int ranks, const std::string& rank,
+                                    const std::string& step,
+                                    const std::string& what) const {
+    std::vector<std::string> all = mpirun(ranks);
+    all.insert(all.end(), {OSDN_BIN_DIR "/../tests/poisoned_rank",
+                           tiny.config_file().string(), tiny.run_dir().string(),
+                           rank, step, what});
     return all;
   }
 
@@ -227,8 +237,9 @@ TEST_F(Ranks, G3_a_batch_that_the_ranks_do_not_divide_is_refused_once) {
   Program program(command(5, "run"));
   EXPECT_NE(program.wait(), 0);
   const std::string& err = program.err();
-  EXPECT_THAT(err, HasSubstr("training.global_batch is 12, which is no multiple "
-                             "of 5 ranks times training.micro_batch 1"));
+  EXPECT_THAT(err,
+              HasSubstr("training.global_batch is 12, which is no multiple "
+                        "of 5 ranks times training.micro_batch 1"));
   EXPECT_EQ(err.find("is no multiple"), err.rfind("is no multiple"));
   EXPECT_FALSE(fs::exists(tiny.run_dir() / "log.jsonl"));
 }
@@ -241,17 +252,67 @@ TEST_F(Ranks, ranks_of_different_configurations_are_refused) {
   all.insert(all.end(), other.begin() + 4, other.end());
   Program program(all);
   EXPECT_NE(program.wait(), 0);
+  EXPECT_THAT(program.err(), AllOf(HasSubstr("their configurations differ"),
+                                   HasSubstr("optimizer.lr: 0.01 and 0.5")));
+}
+
+TEST_F(Ranks, ranks_of_different_data_are_refused) {
+  // One configuration, two folders that it is read from.
+  const fs::path other = tiny.folder() / "other";
+  fs::create_directory(other);
+  test::write_shard(other / "train.tokens", test::tiny_documents(77, 40));
+  fs::copy_file(tiny.folder() / "validation.tokens",
+                other / "validation.tokens");
+  tiny.json["data"]["train"] = {"train.tokens"};
+  tiny.json["data"]["validation"] = {"validation.tokens"};
+  const std::vector<std::string> program_of = {
+      OSDN_BIN_DIR "/osdn-train", "--config", tiny.config_file().string()};
+  std::vector<std::string> all = {
+      kMpirun, "--oversubscribe", "--bind-to",           "none", "-n",
+      "1",     "--wdir",          tiny.folder().string()};
+  all.insert(all.end(), program_of.begin(), program_of.end());
+  all.insert(all.end(), {":", "-n", "1", "--wdir", other.string()});
+  all.insert(all.end(), program_of.begin(), program_of.end());
+  Program program(all);
+  EXPECT_NE(program.wait(), 0);
+  EXPECT_THAT(program.err(), HasSubstr("data.train holds different tokens"));
+  EXPECT_FALSE(fs::exists(tiny.run_dir() / "log.jsonl"));
+}
+
+TEST_F(Ranks, P7_a_rank_bound_to_one_core_is_told_how_to_have_more) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core";
+  Program program({kMpirun, "--oversubscribe", "--bind-to", "core", "-n", "1",
+                   OSDN_BIN_DIR "/osdn-train", "--config",
+                   tiny.config_file().string(), ":", "-n", "1",
+                   OSDN_BIN_DIR "/osdn-train", "--config",
+                   tiny.config_file().string()});
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  EXPECT_THAT(program.err(), AllOf(HasSubstr("is bound to core "),
+                                   HasSubstr("--bind-to none")));
+}
+
+TEST_F(Ranks, P2_an_exception_on_one_rank_ends_all_and_is_named) {
+  Program program(poisoned(3, "2", "9", "throw"));
+  EXPECT_NE(program.wait(), 0);
   EXPECT_THAT(program.err(),
-              AllOf(HasSubstr("their configurations differ"),
-                    HasSubstr("optimizer.lr: 0.01 and 0.5")));
+              AllOf(HasSubstr("error: this rank was told to fail"),
+                    HasSubstr("rank 2 (host"), HasSubstr("told to fail")));
+  // That of step 8 may be cut off while it is written.
+  EXPECT_THAT(tiny.saved_steps(), testing::Contains(4));
+}
+
+TEST_F(Ranks, P2_a_rank_that_hangs_ends_all_in_time_and_is_named) {
+  tiny.json["dist"]["timeout_s"] = 4;
+  Program program(poisoned(3, "1", "9", "hang"));
+  EXPECT_NE(program.wait(), 0);
+  EXPECT_THAT(program.err(),
+              AllOf(HasSubstr("rank 1 (host"), HasSubstr("step 9")));
+  // That of step 8 may be cut off while it is written.
+  EXPECT_THAT(tiny.saved_steps(), testing::Contains(4));
 }
 
 TEST_F(Ranks, P1_a_nan_on_one_rank_is_skipped_by_all_in_the_same_step) {
-  std::vector<std::string> all = mpirun(3);
-  all.insert(all.end(), {OSDN_BIN_DIR "/../tests/poisoned_rank",
-                         tiny.config_file().string(), tiny.run_dir().string(),
-                         "1", "5"});
-  Program program(all);
+  Program program(poisoned(3, "1", "5", "nan"));
   EXPECT_EQ(program.wait(), 0) << program.err();
   const auto log = tiny.log();
   ASSERT_EQ(log.size(), 12U);
@@ -284,8 +345,8 @@ TEST_F(Ranks, P2_a_stopped_rank_ends_all_in_time_and_is_named) {
     ::kill(stopped, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   });
-  EXPECT_THAT(err, AllOf(HasSubstr("rank 1 (host"),
-                         HasSubstr("gave no sign of life")));
+  EXPECT_THAT(
+      err, AllOf(HasSubstr("rank 1 (host"), HasSubstr("gave no sign of life")));
 }
 
 TEST_F(Ranks, P5_a_signal_to_one_rank_saves_once_and_ends_all_well) {
@@ -309,7 +370,8 @@ TEST_F(Ranks, P5_a_signal_to_the_launcher_saves_and_ends_all) {
 }
 
 // C2: the file-size limit of one rank's shell is a disk that is full for it.
-TEST_F(Ranks, C2_a_save_that_fails_on_one_rank_fails_on_all_and_training_goes_on) {
+TEST_F(Ranks,
+       C2_a_save_that_fails_on_one_rank_fails_on_all_and_training_goes_on) {
   tiny.json["model"]["hidden_size"] = 128;
   tiny.json["model"]["intermediate_size"] = 256;
   std::vector<std::string> all = mpirun(1);
@@ -330,8 +392,8 @@ TEST_F(Ranks, C2_a_save_that_fails_on_one_rank_fails_on_all_and_training_goes_on
 TEST_F(Ranks, O3_one_rank_speaks_in_plain_lines) {
   Program program(command(2, "run"));
   EXPECT_EQ(program.wait(), 0) << program.err();
-  EXPECT_THAT(program.out(), AllOf(Not(HasSubstr("\x1b")),
-                                   Not(HasSubstr("\r"))));
+  EXPECT_THAT(program.out(),
+              AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\r"))));
   const std::string& err = program.err();
   EXPECT_EQ(err.find("finished step 12"), err.rfind("finished step 12"));
 }
