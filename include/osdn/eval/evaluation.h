@@ -1,32 +1,14 @@
 #pragma once
 // One call of osdn-eval: which tasks, on what, and their results.
 
-#include <cstdint>
-#include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "osdn/core/error.h"
+#include "osdn/eval/options.h"
 #include "osdn/eval/result.h"
-#include "osdn/eval/text_data.h"
 
 namespace osdn::eval {
-
-/// Options of the program, as eval.md 12 names them.
-struct EvalOptions {
-  std::vector<std::string> tasks{};
-  std::filesystem::path model{};                     ///< run or checkpoint
-  std::optional<std::filesystem::path> tokenizer{};  ///< else the run's own
-  DataOptions data{};                                ///< of all tasks
-  std::string bos = "protocol";                      ///< "protocol", "0", "1"
-  std::string rolling = "window";                    ///< "window", "full"
-  std::string max_len{};        ///< number, "none"; empty: context length
-  std::string device = "auto";  ///< "auto", "cpu", "cuda"
-  std::string dtype = "auto";   ///< "auto", "fp32", "fp64", "bf16"
-  std::int64_t batch_tokens = 8192;
-  std::int64_t threads = 0;  ///< 0: all cores
-};
 
 /// A task that could not run, and why.
 struct TaskFailure {
