@@ -70,12 +70,18 @@ struct RequestBatch {
 /// Called once for each row, in any order, as soon as its answer is known.
 using AnswerDone = std::function<void(std::size_t row, Answer answer)>;
 
+/// Rows that run together.
+using Pack = std::vector<std::size_t>;
+
 /// Answers requests: a model, or the dummy.
 class Responder {
  public:
   virtual ~Responder() = default;
-  /// Answers the given rows of the batch (not of kMeasure). An answer depends
-  /// on its request alone, not on the other rows or their order.
+  /// Every row of the batch in one of the packs. A function of the batch and
+  /// the options alone: packs are what is dealt to ranks and what an
+  /// interrupted call takes up again, so neither changes a bit of an answer.
+  virtual std::vector<Pack> packs(const RequestBatch& batch) const = 0;
+  /// Answers the rows of one pack (not of kMeasure).
   virtual void answer(const RequestBatch& batch,
                       std::span<const std::size_t> rows,
                       const AnswerDone& done) = 0;

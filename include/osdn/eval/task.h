@@ -46,6 +46,8 @@ struct Scores {
 
 /// Requests of one task and protocol. All of it is known without a model.
 struct PreparedTask {
+  /// In results, where it is not the task's own: "hellaswag_2000".
+  std::string name{};
   std::string protocol{};   ///< empty if the task has one only
   std::string data{};       ///< names of the files, or what was generated
   std::string data_hash{};  ///< SHA-256 of the file; empty without a file
@@ -60,6 +62,9 @@ struct PreparedTask {
   std::function<void(const ModelSession& session,
                      std::span<const std::size_t> rows, const AnswerDone& done)>
       measure{};
+  std::size_t measured_together = 1;  ///< rows of one call of `measure`
+  /// RequestKind::kMeasure: tokens of its passes, for the result; absent: none.
+  std::optional<std::int64_t> max_len{};
 };
 
 /// What a task is prepared from.
