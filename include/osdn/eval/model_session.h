@@ -19,4 +19,20 @@ struct ModelSession {
   std::int32_t prefix = 0;                ///< BOS, or EOS where there is none
 };
 
+/// An observer of the model while this lives.
+class ObserverScope {
+ public:
+  ObserverScope(const ModelSession& session,
+                layers::AttentionObserver& observer)
+      : model_(session.trained.model) {
+    model_.observe(&observer);
+  }
+  ~ObserverScope() { model_.observe(nullptr); }
+  ObserverScope(const ObserverScope&) = delete;
+  ObserverScope& operator=(const ObserverScope&) = delete;
+
+ private:
+  model::LanguageModel& model_;
+};
+
 }  // namespace osdn::eval

@@ -26,8 +26,10 @@ struct EvalOptions {
   std::optional<std::filesystem::path> shots_file{};
   std::int64_t context_length = 1000;  ///< of JRT's cut, in tokens
   std::int64_t answer_length = 50;     ///< what the cut leaves free
-  std::string device = "auto";         ///< "auto", "cpu", "cuda"
-  std::string dtype = "auto";          ///< "auto", "fp32", "fp64", "bf16"
+  std::string parity{};  ///< "fla": longppl as that project's script does it
+  bool per_doc = false;  ///< longppl: the first block of each document
+  std::string device = "auto";  ///< "auto", "cpu", "cuda"
+  std::string dtype = "auto";   ///< "auto", "fp32", "fp64", "bf16"
   std::int64_t batch_tokens = 8192;
   std::int64_t threads = 0;  ///< 0: all cores
   /// Answers are written here as they come, and those of an interrupted call

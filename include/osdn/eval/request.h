@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,9 @@ struct Request {
   std::string continuation{};  ///< or the rolling document
   std::string place{};         ///< where it comes from: "piqa.jsonl:17"
   std::string label{};  ///< the right answer, for --samples; may be empty
+  /// Rows of one document are neighbours, and may share the run through what
+  /// they have in common at their beginning.
+  std::int64_t document = 0;
 };
 
 struct Answer {
@@ -73,18 +77,32 @@ using AnswerDone = std::function<void(std::size_t row, Answer answer)>;
 /// Rows that run together.
 using Pack = std::vector<std::size_t>;
 
+/// Called with the work done since the last call, in the run's unit.
+using WorkDone = std::function<void(std::int64_t work)>;
+
+/// One batch on its way through a model. An answer depends on its request
+/// alone, not on the other rows or their order.
+class BatchRun {
+ public:
+  virtual ~BatchRun() = default;
+  /// Every row of the batch in one of the packs. A function of the batch and
+  /// the options alone: packs are what is dealt to ranks and what an
+  /// interrupted call takes up again, so neither changes a bit of an answer.
+  virtual const std::vector<Pack>& packs() const = 0;
+  /// `pack` is an index into packs().
+  virtual void answer(std::size_t pack, const AnswerDone& done,
+                      const WorkDone& work) = 0;
+  /// What work is counted in, and how much of it a row is.
+  virtual std::string unit() const { return " rows"; }
+  virtual std::int64_t work_of(std::size_t /*row*/) const { return 1; }
+};
+
 /// Answers requests: a model, or the dummy.
 class Responder {
  public:
   virtual ~Responder() = default;
-  /// Every row of the batch in one of the packs. A function of the batch and
-  /// the options alone: packs are what is dealt to ranks and what an
-  /// interrupted call takes up again, so neither changes a bit of an answer.
-  virtual std::vector<Pack> packs(const RequestBatch& batch) const = 0;
-  /// Answers the rows of one pack (not of kMeasure).
-  virtual void answer(const RequestBatch& batch,
-                      std::span<const std::size_t> rows,
-                      const AnswerDone& done) = 0;
+  /// The batch (not of kMeasure) has to outlive the run.
+  virtual std::unique_ptr<BatchRun> begin(const RequestBatch& batch) = 0;
 };
 
 }  // namespace osdn::eval

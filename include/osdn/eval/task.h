@@ -12,6 +12,7 @@
 
 #include "osdn/eval/options.h"
 #include "osdn/eval/request.h"
+#include "osdn/eval/request_hash.h"
 #include "osdn/tokenizer/tokenizer.h"
 
 namespace osdn::eval {
@@ -48,12 +49,16 @@ struct Scores {
 struct PreparedTask {
   /// In results, where it is not the task's own: "hellaswag_2000".
   std::string name{};
-  std::string protocol{};   ///< empty if the task has one only
+  std::string protocol{};  ///< empty if the task has one only
+  /// A JSON object of what else the answers depend on; empty for nothing.
+  std::string settings{};
   std::string data{};       ///< names of the files, or what was generated
   std::string data_hash{};  ///< SHA-256 of the file; empty without a file
   std::optional<std::uint64_t> seed{};  ///< absent: nothing is drawn
-  std::int64_t dropped = 0;             ///< documents left out
-  std::int64_t no_label = 0;            ///< documents without a label
+  /// Of the task's documents, where its rows are not those.
+  std::optional<RequestHash> hash{};
+  std::int64_t dropped = 0;   ///< documents left out
+  std::int64_t no_label = 0;  ///< documents without a label
   RequestBatch batch{};
   /// Answers in the order of the requests. Pure: no model, no random numbers
   /// but those of a seed of its own.

@@ -15,11 +15,17 @@
 
 namespace osdn::eval {
 
+/// The data of a task are not where it looks for them.
+class MissingData : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The file of --data with one of these names (relative paths like
 /// "eval/piqa.jsonl": a folder of --data is searched for the path and for its
 /// last part, a file is compared with its last part), or the only file that
-/// --data names, whatever its name. Throws Error: kUsage without --data, else
-/// kBadInput saying what was looked for and where.
+/// --data names, whatever its name. Throws MissingData: kUsage without --data,
+/// else kBadInput saying what was looked for and where.
 std::filesystem::path task_file(const TaskContext& context,
                                 const std::vector<std::string>& names);
 
@@ -60,5 +66,8 @@ class Row {
 /// for what is not a JSON object, and for a file without rows.
 std::vector<Row> read_rows(const std::filesystem::path& file,
                            const std::optional<std::int64_t>& limit);
+
+/// Name and hash of a task's file.
+void describe_file(const std::filesystem::path& file, PreparedTask& task);
 
 }  // namespace osdn::eval
