@@ -1,4 +1,4 @@
-// osdn-eval: perplexity and q_geo of a trained model, and comparisons.
+// osdn-eval: the evaluation suite on a trained model, and comparisons.
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -16,9 +16,10 @@
 #include "osdn/core/utc_time.h"
 #include "osdn/core/version.h"
 #include "osdn/eval/compare.h"
+#include "osdn/eval/csv_tables.h"
 #include "osdn/eval/evaluation.h"
 #include "osdn/eval/result.h"
-#include "osdn/eval/tasks.h"
+#include "osdn/eval/task_table.h"
 #include "output_files.h"
 
 namespace {
@@ -29,20 +30,24 @@ struct Arguments {
   osdn::eval::EvalOptions eval;
   std::optional<std::filesystem::path> out;
   std::optional<std::filesystem::path> samples;
+  std::optional<std::filesystem::path> csv;
   std::vector<std::filesystem::path> compare;
   bool force = false;
+  bool hash_requests = false;
 };
 
 void add_options(CLI::App& app, Arguments& args) {
   osdn::eval::EvalOptions& eval = args.eval;
   app.add_option("--task", eval.tasks,
-                 "tasks, separated by commas; list shows them")
+                 "tasks and groups, separated by commas; list shows them")
       ->delimiter(',');
-  app.add_option("--model", eval.model, "run folder or checkpoint folder")
+  app.add_option("--model", eval.model,
+                 "run folder or checkpoint folder; dummy: a model without "
+                 "weights, for trying data and metrics")
       ->check(osdn::apps::check_path);
   app.add_option("--data", eval.data.inputs,
-                 "what the tasks read: .txt or .jsonl files, also .zst, or "
-                 "folders of such")
+                 "what the tasks read: files, also .zst, or folders, which are "
+                 "searched for each task's file")
       ->check(osdn::apps::check_path);
   app.add_option("--tokenizer", eval.tokenizer,
                  "SentencePiece model; else the one that the run names")
@@ -74,9 +79,27 @@ void add_options(CLI::App& app, Arguments& args) {
   app.add_option("--threads", eval.threads, "threads; 0: all cores")
       ->capture_default_str();
   app.add_option("--limit", eval.data.limit, "first N documents only");
+  app.add_option("--shots", eval.shots,
+                 "solved examples in front of each context");
+  app.add_option("--shots-file", eval.shots_file,
+                 "where they come from; its rows are like the task's own")
+      ->check(osdn::apps::check_path);
+  app.add_option("--parity", eval.parity,
+                 "longppl: fla, begin tokens and a scored end as there");
+  app.add_flag("--per-doc", eval.per_doc,
+               "longppl: the first block of each document only");
+  app.add_option("--answers", eval.answers,
+                 "keeps answers as they come and takes up an interrupted call; "
+                 "else beside --out, and removed at the end")
+      ->check(osdn::apps::check_path);
+  app.add_flag("--hash-requests", args.hash_requests,
+               "count and SHA-256 of each task's requests, without scoring");
   app.add_option("--out", args.out, "results as JSON")
       ->check(osdn::apps::check_path);
-  app.add_option("--samples", args.samples, "one JSON line a scored document")
+  app.add_option("--samples", args.samples, "one JSON line a request")
+      ->check(osdn::apps::check_path);
+  app.add_option("--csv", args.csv,
+                 "folder for the tables of longppl and q_geo as CSV")
       ->check(osdn::apps::check_path);
   app.add_option("--compare", args.compare,
                  "two result files: print them side by side")
@@ -111,22 +134,26 @@ std::string command_line(int argc, char** argv) {
 /// Before hours of work, not after.
 void check_outputs(const Arguments& args) {
   std::vector<std::filesystem::path> inputs = args.eval.data.inputs;
-  if (args.eval.tokenizer) inputs.push_back(*args.eval.tokenizer);
+  for (const auto& input : {args.eval.tokenizer, args.eval.shots_file}) {
+    if (input) inputs.push_back(*input);
+  }
   osdn::apps::check_output("--out", args.out, inputs);
   if (args.out) inputs.push_back(*args.out);
   osdn::apps::check_output("--samples", args.samples, inputs);
+  if (args.samples) inputs.push_back(*args.samples);
+  osdn::apps::check_output("--answers", args.eval.answers, inputs);
 }
 
-ExitCode evaluate(const Arguments& args, const std::string& command) {
-  if (args.eval.model.empty()) {
-    throw osdn::Error("--model is missing: a run folder or checkpoint folder",
-                      ExitCode::kUsage);
+ExitCode report_failures(const std::vector<osdn::eval::TaskFailure>& failures) {
+  for (const osdn::eval::TaskFailure& failure : failures) {
+    osdn::log::error("task ", failure.task, ": ", failure.message);
   }
-  check_outputs(args);
-  const osdn::eval::Evaluation evaluation = osdn::eval::evaluate(args.eval);
-  if (!evaluation.results.empty()) {
-    std::cout << osdn::eval::results_table(evaluation.results) << std::flush;
-  }
+  return failures.empty() ? ExitCode::kOk : failures.front().code;
+}
+
+void write_files(const Arguments& args,
+                 const osdn::eval::Evaluation& evaluation,
+                 const std::string& command) {
   if (args.out) {
     osdn::write_file_atomic(
         *args.out,
@@ -136,11 +163,42 @@ ExitCode evaluate(const Arguments& args, const std::string& command) {
   if (args.samples) {
     osdn::write_file_atomic(*args.samples, evaluation.samples);
   }
-  for (const osdn::eval::TaskFailure& failure : evaluation.failures) {
-    osdn::log::error("task ", failure.task, ": ", failure.message);
+  if (args.csv) {
+    std::filesystem::create_directories(*args.csv);
+    for (const auto& table : osdn::eval::csv_tables(evaluation.results)) {
+      osdn::write_file_atomic(*args.csv / table.name, table.text);
+    }
   }
-  return evaluation.failures.empty() ? ExitCode::kOk
-                                     : evaluation.failures.front().code;
+}
+
+ExitCode evaluate(Arguments args, const std::string& command) {
+  if (args.eval.model.empty()) {
+    throw osdn::Error(
+        "--model is missing: a run folder or checkpoint folder, or dummy",
+        ExitCode::kUsage);
+  }
+  check_outputs(args);
+  const bool keeps_answers = args.eval.answers.has_value();
+  if (args.out && !keeps_answers) {
+    args.eval.answers = args.out->string() + ".answers.jsonl";
+  }
+  const osdn::eval::Evaluation evaluation = osdn::eval::evaluate(args.eval);
+  if (!evaluation.results.empty()) {
+    std::cout << osdn::eval::results_table(evaluation.results) << std::flush;
+  }
+  write_files(args, evaluation, command);
+  if (evaluation.spent_answers && !keeps_answers) {
+    std::filesystem::remove(*evaluation.spent_answers);
+  }
+  return report_failures(evaluation.failures);
+}
+
+ExitCode hash_requests(const osdn::eval::EvalOptions& options) {
+  osdn::eval::EvalOptions without_weights = options;
+  if (options.model.empty()) without_weights.model = "dummy";
+  const auto hashes = osdn::eval::request_hashes(without_weights);
+  std::cout << hashes.table << std::flush;
+  return report_failures(hashes.failures);
 }
 
 ExitCode run(int argc, char** argv) {
@@ -160,6 +218,7 @@ ExitCode run(int argc, char** argv) {
     std::cout << osdn::eval::task_list();
     return ExitCode::kOk;
   }
+  if (args.hash_requests) return hash_requests(args.eval);
   return evaluate(args, command_line(argc, argv));
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "osdn/core/concat.h"
@@ -20,7 +21,8 @@ using nlohmann::json;
 
 /// What a row's number depends on beside the model.
 constexpr const char* kConditions[] = {"protocol", "tokenizer_hash", "bos",
-                                       "max_len",  "data_hash",      "limit"};
+                                       "max_len",  "data_hash",      "limit",
+                                       "settings"};
 
 struct Row {
   std::string task, metric, model;
@@ -40,7 +42,12 @@ Row read_row(const json& entry) {
   };
   Row row{text("task"),    text("metric"),   text("model"),
           number("value"), number("stderr"), json::object()};
-  for (const char* key : kConditions) row.conditions[key] = entry.at(key);
+  for (const char* key : kConditions) {
+    // Reports of before there were settings have none.
+    row.conditions[key] = std::string_view(key) == "settings"
+                              ? entry.value(key, json())
+                              : entry.at(key);
+  }
   return row;
 }
 
@@ -70,11 +77,28 @@ std::vector<Row> read_rows(const std::filesystem::path& path) {
   return rows;
 }
 
-const Row* find(const std::vector<Row>& rows, const Row& like) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& r) {
-    return r.task == like.task && r.metric == like.metric;
-  });
-  return found == rows.end() ? nullptr : &*found;
+bool same_metric(const Row& a, const Row& b) {
+  return a.task == b.task && a.metric == b.metric;
+}
+
+/// The row of a task and metric, of several protocols the same one. Another
+/// protocol's is found, to be refused, where each side has one only.
+const Row* find(const std::vector<Row>& rows, const Row& like,
+                const std::vector<Row>& others) {
+  const Row* found = nullptr;
+  for (const Row& row : rows) {
+    if (!same_metric(row, like)) continue;
+    if (row.conditions.at("protocol") == like.conditions.at("protocol")) {
+      return &row;
+    }
+    found = &row;
+  }
+  const auto count = [&](const std::vector<Row>& all) {
+    return std::count_if(all.begin(), all.end(), [&](const Row& row) {
+      return same_metric(row, like);
+    });
+  };
+  return count(rows) == 1 && count(others) == 1 ? found : nullptr;
 }
 
 void check_comparable(const Row& a, const Row& b) {
@@ -102,6 +126,14 @@ std::string cell(const std::optional<double>& value) {
   return value ? format_value(*value) : "-";
 }
 
+/// Beyond this a difference is not chance, in 19 of 20 cases.
+constexpr double kSignificant = 1.96;
+
+std::string in_units(double ratio) {
+  return report::format_fixed(ratio, 2) +
+         (std::fabs(ratio) > kSignificant ? " *" : "");
+}
+
 std::vector<std::string> table_row(const Row& name, const Row* a,
                                    const Row* b) {
   std::string difference = "-", units = "-";
@@ -113,10 +145,12 @@ std::vector<std::string> table_row(const Row& name, const Row* a,
     if (a->standard_error && b->standard_error) {
       const double combined =
           std::hypot(*a->standard_error, *b->standard_error);
-      if (combined > 0) units = report::format_fixed(change / combined, 2);
+      if (combined > 0) units = in_units(change / combined);
     }
   }
+  const json& protocol = name.conditions.at("protocol");
   return {name.task,
+          protocol.is_null() ? "-" : protocol.get<std::string>(),
           name.metric,
           cell(a ? a->value : std::nullopt),
           cell(b ? b->value : std::nullopt),
@@ -135,6 +169,7 @@ std::string compare_results(const std::filesystem::path& a,
   const bool named = !model_a.empty() && !model_b.empty() &&
                      run_name(model_a) != run_name(model_b);
   report::Table table({{"task", report::Align::kLeft},
+                       {"protocol", report::Align::kLeft},
                        {"metric", report::Align::kLeft},
                        {named ? concat("A: ", run_name(model_a)) : "A"},
                        {named ? concat("B: ", run_name(model_b)) : "B"},
@@ -142,13 +177,14 @@ std::string compare_results(const std::filesystem::path& a,
                        {"(B - A) / stderr"}});
   bool shared = false;
   for (const Row& row : rows_a) {
-    const Row* other = find(rows_b, row);
+    const Row* other = find(rows_b, row, rows_a);
     if (other && !force) check_comparable(row, *other);
     shared = shared || other;
     table.add_row(table_row(row, &row, other));
   }
   for (const Row& row : rows_b) {
-    if (!find(rows_a, row)) table.add_row(table_row(row, nullptr, &row));
+    if (!find(rows_a, row, rows_b))
+      table.add_row(table_row(row, nullptr, &row));
   }
   if (!shared) {
     throw Error(concat(a.string(), " and ", b.string(),
@@ -160,8 +196,13 @@ std::string compare_results(const std::filesystem::path& a,
     return concat(name, ": ", file.string(),
                   model.empty() ? "" : concat(" (", model, ")"), "\n");
   };
+  const std::string legend =
+      table.text().find(" *\n") == std::string::npos
+          ? ""
+          : "\n* beyond 1.96 standard errors: chance alone does that once in "
+            "20 cases\n";
   return concat(line("A", a, model_a), line("B", b, model_b), "\n",
-                table.text());
+                table.text(), legend);
 }
 
 }  // namespace osdn::eval

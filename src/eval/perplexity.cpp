@@ -71,7 +71,8 @@ std::vector<PerplexityMetric> perplexities(
     const std::vector<ScoredDocument>& documents) {
   Totals totals;
   for (const ScoredDocument& d : documents) totals.add(d);
-  if (totals.tokens <= 0 || totals.bytes <= 0 || totals.words <= 0) {
+  const bool scored = totals.tokens > 0 || totals.log_likelihood != 0;
+  if (!scored || totals.bytes <= 0 || totals.words <= 0) {
     throw Error("perplexity: the data hold no token to score",
                 ExitCode::kBadInput);
   }
@@ -79,7 +80,10 @@ std::vector<PerplexityMetric> perplexities(
       documents.size() > 1 ? resample(documents) : std::vector<Totals>{};
   std::vector<PerplexityMetric> results;
   for (const Metric& metric : metrics()) {
-    PerplexityMetric result{metric.name, metric.of(totals), std::nullopt};
+    // The dummy model scores texts, not tokens.
+    const double value = metric.of(totals);
+    if (!std::isfinite(value) && totals.tokens <= 0) continue;
+    PerplexityMetric result{metric.name, value, std::nullopt};
     if (!draws.empty()) {
       std::vector<double> values;
       for (const Totals& draw : draws) values.push_back(metric.of(draw));

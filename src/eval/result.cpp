@@ -50,7 +50,10 @@ ordered_json conditions(const Result& result) {
           {"dtype", text_or_null(result.dtype)},
           {"batch_tokens", result.batch_tokens},
           {"seed", number_or_null(result.seed)},
-          {"limit", number_or_null(result.limit)}};
+          {"limit", number_or_null(result.limit)},
+          {"settings", result.settings.empty()
+                           ? ordered_json()
+                           : ordered_json::parse(result.settings)}};
 }
 
 ordered_json to_json(const Result& result) {
@@ -138,13 +141,14 @@ std::string results_table(std::span<const Result> results) {
     const std::string line =
         concat("model ", result.model, ", tokenizer ",
                result.tokenizer.empty() ? "none" : result.tokenizer, ", dtype ",
-               result.dtype, ", max_len ", max_len_text(result), "\n");
+               result.dtype.empty() ? "none" : result.dtype, ", max_len ",
+               max_len_text(result), "\n");
     names.insert(result.model);
     if (lines.insert(line).second) {
       out += line;
     }
   }
-  out += "\n";
+  out += "accuracies and shares as fractions of 1\n\n";
 
   using report::Align;
   std::vector<report::Column> columns = {{"task", Align::kLeft},

@@ -27,9 +27,8 @@ DataSet describe(const std::vector<fs::path>& files) {
   return set;
 }
 
-bool full(const DataSet& set, const DataOptions& options) {
-  return options.limit &&
-         static_cast<std::int64_t>(set.documents.size()) >= *options.limit;
+bool full(const DataSet& set, const std::optional<std::int64_t>& limit) {
+  return limit && std::ssize(set.documents) >= *limit;
 }
 
 /// Counted before the detokenisation, read after it.
@@ -38,42 +37,19 @@ EvalDocument wikitext_document(const std::string& page) {
           static_cast<std::int64_t>(page.size())};
 }
 
-void require_inputs(const DataOptions& options) {
-  if (options.inputs.empty()) {
-    throw Error("--data is missing", ExitCode::kUsage);
-  }
-}
-
-fs::path wikitext_file(const DataOptions& options) {
-  require_inputs(options);
-  if (options.inputs.size() != 1) {
-    throw Error("--data names several files, expected one", ExitCode::kUsage);
-  }
-  const fs::path& input = options.inputs.front();
-  if (!is_folder(input)) {
-    return input;
-  }
-  for (const char* name :
-       {"wikitext2_test.raw", "eval/wikitext2_test.raw", "wikitext.jsonl"}) {
-    if (is_there(input / name)) return input / name;
-  }
-  throw Error(concat(input.string(),
-                     " holds none of wikitext2_test.raw, "
-                     "eval/wikitext2_test.raw and wikitext.jsonl"),
-              ExitCode::kBadInput);
-}
-
 }  // namespace
 
 DataSet read_text_documents(const DataOptions& options) {
-  require_inputs(options);
+  if (options.inputs.empty()) {
+    throw Error("--data is missing", ExitCode::kUsage);
+  }
   data::TextOptions text;
   data::set_split(text, options.split);
   text.field = options.field;
   const auto files = data::text_files(options.inputs);
   DataSet set = describe(files);
   data::TextReader reader(files, text);
-  while (!full(set, options)) {
+  while (!full(set, options.limit)) {
     const auto raw = reader.next();
     if (!raw) break;
     EvalDocument document{reader.text_of(*raw), 0, 0};
@@ -88,24 +64,22 @@ DataSet read_text_documents(const DataOptions& options) {
   return set;
 }
 
-DataSet read_wikitext(const DataOptions& options) {
-  const fs::path file = wikitext_file(options);
+DataSet read_wikitext(const fs::path& file,
+                      const std::optional<std::int64_t>& limit) {
+  DataSet set = describe({file});
   if (file.extension() == ".jsonl") {
-    DataSet set = describe({file});
     data::TextOptions text;
     text.field = "page";
     data::TextReader reader({file}, text);
-    while (!full(set, options)) {
+    while (!full(set, limit)) {
       const auto raw = reader.next();
       if (!raw) break;
       set.documents.push_back(wikitext_document(reader.text_of(*raw)));
     }
     return set;
   }
-  const std::string raw = read_file(file);
-  DataSet set = describe({file});
-  for (const std::string& page : split_wikitext(raw)) {
-    if (full(set, options)) break;
+  for (const std::string& page : split_wikitext(read_file(file))) {
+    if (full(set, limit)) break;
     set.documents.push_back(wikitext_document(page));
   }
   return set;

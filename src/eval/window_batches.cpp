@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "osdn/model/model_state.h"
+
 namespace osdn::eval {
 namespace {
 
@@ -37,43 +39,67 @@ model::Batch batch_of(const Rows& rows, at::Device device) {
           ops::Documents(rows.cu_seqlens)};
 }
 
-/// Takes the rows of requests first, first + 1, ...; `state` is carried
-/// between the pieces of one long request and null otherwise.
-using TakeRows = std::function<void(const Rows& rows, std::size_t first,
-                                    model::ModelState* state)>;
+/// One pass: rows of the requests first, first + 1, ..., and the state that the
+/// pass goes on from and replaces; null: the documents' start, nothing kept.
+struct Pass {
+  Rows rows{};
+  PassPlace place{};
+  model::ModelState* state = nullptr;
+};
+using TakePass = std::function<void(const Pass& pass)>;
+
+/// Whose states are carried from pass to pass.
+struct Carried {
+  const model::ModelState* start = nullptr;       ///< one document a request
+  std::vector<model::ModelState>* end = nullptr;  ///< keeps those behind them
+};
+
+/// States of the requests [first, last), to begin with.
+model::ModelState start_of(const Carried& carried, std::size_t first,
+                           std::size_t last) {
+  if (!carried.start) return {};
+  std::vector<std::int64_t> documents;
+  for (std::size_t i = first; i < last; ++i) {
+    documents.push_back(static_cast<std::int64_t>(i));
+  }
+  return model::select_documents(*carried.start, documents);
+}
 
 void for_each_batch(const std::vector<WindowRequest>& requests,
                     std::int64_t batch_tokens, const TokensDone& done,
-                    const TakeRows& take) {
+                    const Carried& carried, const TakePass& take) {
   std::int64_t tokens_done = 0;
-  const auto finish = [&](const Rows& rows, std::size_t first,
-                          model::ModelState* state) {
-    take(rows, first, state);
-    tokens_done += static_cast<std::int64_t>(rows.input.size());
+  const auto finish = [&](const Pass& pass) {
+    take(pass);
+    tokens_done += static_cast<std::int64_t>(pass.rows.input.size());
     done(tokens_done);
   };
   for (std::size_t first = 0; first < requests.size();) {
     const std::int64_t first_length = length(requests[first]);
-    if (first_length > batch_tokens) {
-      model::ModelState state;
-      for (std::int64_t begin = 0; begin < first_length;
-           begin += batch_tokens) {
-        Rows rows;
-        rows.add(requests[first], begin,
-                 std::min(begin + batch_tokens, first_length));
-        finish(rows, first, &state);
-      }
-      ++first;
-      continue;
-    }
-    Rows rows;
-    std::size_t last = first;
-    while (last < requests.size() &&
-           rows.cu_seqlens.back() + length(requests[last]) <= batch_tokens) {
-      rows.add(requests[last], 0, length(requests[last]));
+    std::size_t last = first + 1;
+    for (std::int64_t tokens = first_length;
+         last < requests.size() &&
+         (tokens += length(requests[last])) <= batch_tokens;) {
       ++last;
     }
-    finish(rows, first, nullptr);
+    model::ModelState state = start_of(carried, first, last);
+    if (first_length > batch_tokens) {
+      for (std::int64_t begin = 0; begin < first_length;
+           begin += batch_tokens) {
+        Pass pass{{}, {first, begin}, &state};
+        pass.rows.add(requests[first], begin,
+                      std::min(begin + batch_tokens, first_length));
+        finish(pass);
+      }
+    } else {
+      const bool keeps = carried.start || carried.end;
+      Pass pass{{}, {first, 0}, keeps ? &state : nullptr};
+      for (std::size_t i = first; i < last; ++i) {
+        pass.rows.add(requests[i], 0, length(requests[i]));
+      }
+      finish(pass);
+    }
+    if (carried.end) carried.end->push_back(std::move(state));
     first = last;
   }
 }
@@ -115,38 +141,80 @@ std::vector<WindowRequest> block_requests(
   return requests;
 }
 
-std::vector<double> score_requests(const model::LanguageModel& model,
-                                   const std::vector<WindowRequest>& requests,
-                                   std::int64_t batch_tokens,
-                                   const TokensDone& done) {
-  std::vector<double> sums(requests.size());
-  for_each_batch(
-      requests, batch_tokens, done,
-      [&](const Rows& rows, std::size_t first, model::ModelState* state) {
-        const model::Batch batch = batch_of(rows, model.device());
-        const at::Tensor log_prob =
-            model.token_scores(batch, state).log_prob.to(at::kCPU).contiguous();
-        const double* values = log_prob.data_ptr<double>();
-        for (std::int64_t n = 0; n < batch.documents.count(); ++n) {
-          double& sum = sums[first + static_cast<std::size_t>(n)];
-          for (std::int64_t t = batch.documents.begin(n);
-               t < batch.documents.end(n); ++t) {
-            sum += values[t];
-          }
+void score_tokens(const model::LanguageModel& model,
+                  const std::vector<WindowRequest>& requests,
+                  std::int64_t batch_tokens, const TokensDone& done,
+                  const std::function<void(const TokenScore&)>& take,
+                  const std::function<void(const PassPlace&)>& before_pass,
+                  const model::ModelState* start) {
+  const at::NoGradGuard no_grad;
+  const auto take_pass = [&](const Pass& pass) {
+    if (before_pass) before_pass(pass.place);
+    const model::Batch batch = batch_of(pass.rows, model.device());
+    const ops::TokenScores found = model.token_scores(batch, pass.state);
+    const at::Tensor log_prob = found.log_prob.to(at::kCPU).contiguous();
+    const at::Tensor greedy = found.greedy.to(at::kCPU).contiguous();
+    for (std::int64_t n = 0; n < batch.documents.count(); ++n) {
+      for (std::int64_t t = batch.documents.begin(n);
+           t < batch.documents.end(n); ++t) {
+        if (pass.rows.labels[static_cast<std::size_t>(t)] == ops::kNoLabel) {
+          continue;
         }
-      });
-  return sums;
+        take({pass.place.first + static_cast<std::size_t>(n),
+              pass.place.offset + t - batch.documents.begin(n),
+              log_prob.data_ptr<double>()[t], greedy.data_ptr<bool>()[t]});
+      }
+    }
+  };
+  for_each_batch(requests, batch_tokens, done, {start, nullptr}, take_pass);
 }
+
+std::vector<RowScore> score_requests(const model::LanguageModel& model,
+                                     const std::vector<WindowRequest>& requests,
+                                     std::int64_t batch_tokens,
+                                     const TokensDone& done,
+                                     const model::ModelState* start) {
+  std::vector<RowScore> scores(requests.size());
+  const auto add = [&](const TokenScore& token) {
+    RowScore& score = scores[token.request];
+    score.log_likelihood += token.log_prob;
+    score.greedy = score.greedy && token.greedy;
+  };
+  score_tokens(model, requests, batch_tokens, done, add, {}, start);
+  return scores;
+}
+
+namespace {
+
+void run_hidden(const model::LanguageModel& model,
+                const std::vector<WindowRequest>& requests,
+                std::int64_t batch_tokens, const TokensDone& done,
+                const Carried& carried,
+                const std::function<void(const PassPlace&)>& before_pass) {
+  const at::NoGradGuard no_grad;
+  for_each_batch(requests, batch_tokens, done, carried, [&](const Pass& pass) {
+    if (before_pass) before_pass(pass.place);
+    const model::Batch batch = batch_of(pass.rows, model.device());
+    model.hidden(batch.tokens, batch.documents, pass.state);
+  });
+}
+
+}  // namespace
 
 void run_requests(const model::LanguageModel& model,
                   const std::vector<WindowRequest>& requests,
-                  std::int64_t batch_tokens, const TokensDone& done) {
-  const at::NoGradGuard no_grad;
-  for_each_batch(requests, batch_tokens, done,
-                 [&](const Rows& rows, std::size_t, model::ModelState* state) {
-                   const model::Batch batch = batch_of(rows, model.device());
-                   model.hidden(batch.tokens, batch.documents, state);
-                 });
+                  std::int64_t batch_tokens, const TokensDone& done,
+                  const std::function<void(const PassPlace&)>& before_pass) {
+  run_hidden(model, requests, batch_tokens, done, {}, before_pass);
+}
+
+model::ModelState states_after(const model::LanguageModel& model,
+                               const std::vector<WindowRequest>& requests,
+                               std::int64_t batch_tokens,
+                               const TokensDone& done) {
+  std::vector<model::ModelState> states;
+  run_hidden(model, requests, batch_tokens, done, {nullptr, &states}, {});
+  return model::join_documents(states);
 }
 
 }  // namespace osdn::eval

@@ -69,15 +69,17 @@ TEST_F(Compare, differences_in_units_of_the_combined_stderr) {
   const std::string model = " (runs/base/checkpoints/step_000000010)\n";
   EXPECT_EQ(
       compare_results(a, b, false),
-      concat("A: ", a.string(), model, "B: ", b.string(), model, "\n",
-             "task  metric                  A        B     B - A  (B - A) / "
-             "stderr\n"
-             "----  ----------------  -------  -------  --------  "
-             "----------------\n"
-             "ppl   token_perplexity  10.0000  12.0000    2.0000              "
-             "0.40\n"
-             "ppl   mean_beta         0.50000  0.25000  -0.25000            "
-             "     -\n"));
+      concat(
+          "A: ", a.string(), model, "B: ", b.string(), model, "\n",
+          "task  protocol  metric                  A        B     B - A  (B - "
+          "A) / stderr\n"
+          "----  --------  ----------------  -------  -------  --------  "
+          "----------------\n"
+          "ppl   window    token_perplexity  10.0000  12.0000    2.0000     "
+          "         0.40\n"
+          "ppl   window    mean_beta         0.50000  0.25000  -0.25000     "
+          "       "
+          "     -\n"));
 }
 
 TEST_F(Compare, columns_are_named_for_runs_and_show_what_one_alone_has) {
@@ -88,12 +90,16 @@ TEST_F(Compare, columns_are_named_for_runs_and_show_what_one_alone_has) {
   const std::string text =
       compare_results(write("a.json", {row("q_geo", 0.5, std::nullopt)}),
                       write("b.json", {twin, ones}), false);
-  EXPECT_THAT(text,
-              HasSubstr("\ntask  metric      A: base  B: twin     B - A  (B"));
-  EXPECT_THAT(text, HasSubstr("\nppl   q_geo       0.50000  0.25000  -0.25000"
-                              "                 -\n"));
-  EXPECT_THAT(text, HasSubstr("\nppl   q_geo_ones        -  0.25000         -"
-                              "                 -\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "\ntask  protocol  metric      A: base  B: twin     B - A  (B"));
+  EXPECT_THAT(
+      text, HasSubstr("\nppl   window    q_geo       0.50000  0.25000  -0.25000"
+                      "                 -\n"));
+  EXPECT_THAT(
+      text, HasSubstr("\nppl   window    q_geo_ones        -  0.25000         -"
+                      "                 -\n"));
 }
 
 TEST_F(Compare, refuses_rows_that_are_not_comparable_unless_forced) {
@@ -103,9 +109,8 @@ TEST_F(Compare, refuses_rows_that_are_not_comparable_unless_forced) {
     Result other = row("q", 2, std::nullopt);
     change(other);
     const auto b = write("b.json", {other});
-    EXPECT_THAT(error_of(a, b),
-                AllOf(HasSubstr(std::string("task ppl: ") + key),
-                      HasSubstr("--force")));
+    EXPECT_THAT(error_of(a, b), AllOf(HasSubstr(concat("task ppl: ", key)),
+                                      HasSubstr("--force")));
     EXPECT_THAT(compare_results(a, b, true), HasSubstr("1.00000"));
   };
   refused("protocol", [](Result& r) { r.protocol = std::string("full"); });
@@ -115,17 +120,38 @@ TEST_F(Compare, refuses_rows_that_are_not_comparable_unless_forced) {
   refused("max_len", [](Result& r) { r.max_len.reset(); });
   refused("data_hash", [](Result& r) { r.data_hash = std::string("e"); });
   refused("limit", [](Result& r) { r.limit = 3; });
+  refused("settings", [](Result& r) { r.settings = R"({"cut": "left"})"; });
   Result batch = row("q", 2, std::nullopt);
   batch.batch_tokens = 5;
   EXPECT_THAT(compare_results(a, write("b.json", {batch}), false),
               Not(HasSubstr("error")));
 }
 
+TEST_F(Compare, rows_of_several_protocols_meet_their_like) {
+  const auto with = [](const char* protocol, double value) {
+    Result r = row("q", value, 0.5);
+    r.protocol = protocol;
+    return r;
+  };
+  const auto a = write("a.json", {with("once", 1), with("twice", 2)});
+  const auto b = write("b.json", {with("twice", 4), with("once", 8)});
+  EXPECT_THAT(compare_results(a, b, false),
+              AllOf(HasSubstr("\nppl   once      q       1.00000  8.00000  "
+                              "7.00000            9.90 *\n"),
+                    HasSubstr("\nppl   twice     q       2.00000  4.00000  "
+                              "2.00000            2.83 *\n"),
+                    HasSubstr("\n* beyond 1.96 standard errors")));
+  const auto third = write("c.json", {with("once", 1.5), with("third", 4)});
+  EXPECT_THAT(compare_results(a, third, false),
+              AllOf(HasSubstr("\nppl   twice     q       2.00000        -"),
+                    HasSubstr("\nppl   third     q             -  4.00000")));
+}
+
 TEST_F(Compare, a_value_that_is_not_finite_is_shown_as_absent) {
   const auto a = write("a.json", {row("q", NAN, 1.0)});
   const auto b = write("b.json", {row("q", 1, 1.0)});
   EXPECT_THAT(compare_results(a, b, false),
-              HasSubstr("\nppl   q       -  1.00000      -"));
+              HasSubstr("\nppl   window    q       -  1.00000      -"));
 }
 
 TEST_F(Compare, malformed_files_are_named) {

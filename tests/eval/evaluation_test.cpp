@@ -68,6 +68,16 @@ class Evaluate : public testing::Test {
     ADD_FAILURE() << "no Error was thrown";
     return "";
   }
+  /// Of the lines, a prefix token each.
+  static std::int64_t input_tokens() {
+    const tokenizer::Tokenizer tokenizer(*dir_ / "t.model");
+    std::istringstream text(test::tiny_text(2, 4));
+    std::int64_t tokens = 0;
+    for (std::string line; std::getline(text, line);) {
+      tokens += std::ssize(tokenizer.encode(line)) + 1;
+    }
+    return tokens;
+  }
   /// Log-likelihood of each line from eval.md 2, token by token.
   static std::vector<double> expected_lines(std::optional<std::int64_t> max_len,
                                             bool bos,
@@ -210,11 +220,24 @@ TEST_F(Evaluate, q_geo_pools_to_the_total) {
   const Result total = find(got, "q_geo");
   const json detail = json::parse(total.detail);
   // One number for each token (prefix included), head and layer.
-  EXPECT_EQ(total.n, detail.at("tokens").get<std::int64_t>() * 2 * 2);
+  EXPECT_EQ(total.n, input_tokens() * 2 * 2);
   EXPECT_FALSE(total.stderr_);
   ASSERT_EQ(detail.at("layers").size(), 2U);
   ASSERT_EQ(detail.at("heads").size(), 4U);
   for (const char* key : {"q_geo", "q_geo_ones", "q_geo_mean", "q_geo_flip"}) {
+    for (const char* table : {"relative", "absolute"}) {
+      double logs = 0;
+      std::int64_t count = 0;
+      for (const json& row : detail.at(table)) {
+        const auto n = row.at("n").get<std::int64_t>();
+        logs += static_cast<double>(n) * std::log(row.at(key).get<double>());
+        count += n;
+      }
+      EXPECT_EQ(count, total.n) << table;
+      EXPECT_NEAR(logs / static_cast<double>(count), std::log(value(got, key)),
+                  1e-12)
+          << table << " " << key;
+    }
     double layers = 0, heads = 0;
     for (const json& row : detail.at("layers")) {
       layers += std::log(row.at(key).get<double>()) / 2;
@@ -253,8 +276,7 @@ TEST_F(Evaluate, q_geo_needs_a_layer_with_the_delta_rule) {
   const json detail = json::parse(find(hybrid, "q_geo").detail);
   ASSERT_EQ(detail.at("layers").size(), 1U);
   EXPECT_EQ(detail.at("layers")[0].at("layer"), 0);
-  EXPECT_EQ(find(hybrid, "q_geo").n,
-            detail.at("tokens").get<std::int64_t>() * 2);
+  EXPECT_EQ(find(hybrid, "q_geo").n, input_tokens() * 2);
 
   request.model = *dir_ / "softmax";
   const Evaluation softmax = evaluate(request);
@@ -270,9 +292,9 @@ TEST_F(Evaluate, a_task_without_its_data_stops_only_itself) {
   Evaluation got = evaluate(request);
   ASSERT_EQ(got.failures.size(), 1U);
   EXPECT_EQ(got.failures[0].task, "wikitext");
-  EXPECT_EQ(got.failures[0].code, ExitCode::kUsage);
+  EXPECT_EQ(got.failures[0].code, ExitCode::kBadInput);
   EXPECT_THAT(got.failures[0].message,
-              AllOf(HasSubstr("expected one"), HasSubstr("wikitext2_test.raw"),
+              AllOf(HasSubstr("looked for eval/wikitext2_test.raw"),
                     HasSubstr("load_dataset")));
   EXPECT_EQ(find(got, "word_perplexity").task, "ppl");
   find(got, "q_geo");

@@ -11,6 +11,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/hash.h"
 #include "osdn/core/version.h"
 #include "support/json.h"
 #include "support/temp_dir.h"
@@ -114,11 +115,45 @@ TEST_F(OsdnEval, a_task_without_data_does_not_stop_the_others) {
       run(concat("--task ppl,wikitext --model osdn --out e.json "
                  "--tokenizer t.model --data 'my text.txt' --data "
                  "'my text.txt' --split lines"),
-          ExitCode::kUsage);
+          ExitCode::kBadInput);
   EXPECT_THAT(some, AllOf(HasSubstr("\nppl   window"),
-                          HasSubstr("task wikitext: --data names several"),
+                          HasSubstr("task wikitext: looked for"),
                           HasSubstr("wikitext2_test.raw")));
   EXPECT_EQ(osdn::test::read_json(*dir_ / "e.json").at("results").size(), 4U);
+}
+
+TEST_F(OsdnEval, answers_stay_until_the_results_are_written) {
+  const fs::path answers = *dir_ / "f.json.answers.jsonl";
+  run(concat("--task ppl,piqa --model osdn --out f.json ", kUsual),
+      ExitCode::kBadInput);
+  EXPECT_TRUE(fs::exists(answers));
+  run(concat("--task ppl --model osdn --out f.json ", kUsual), ExitCode::kOk);
+  EXPECT_FALSE(fs::exists(answers));
+  run(concat("--task ppl --model osdn --out f.json --answers kept ", kUsual),
+      ExitCode::kOk);
+  EXPECT_TRUE(fs::exists(*dir_ / "kept"));
+}
+
+TEST_F(OsdnEval, tables_as_csv) {
+  run(concat("--task q_geo --model osdn --csv tables ", kUsual), ExitCode::kOk);
+  for (const char* name :
+       {"overall", "layers", "heads", "relative", "absolute"}) {
+    EXPECT_THAT(read_file(*dir_ / concat("tables/q_geo_", name, ".csv")),
+                HasSubstr("\n"))
+        << name;
+  }
+  const std::string heads = read_file(*dir_ / "tables/q_geo_heads.csv");
+  EXPECT_THAT(heads, testing::StartsWith("head,layer,mean_beta,mean_d_k2,n,"));
+  EXPECT_EQ(std::count(heads.begin(), heads.end(), '\n'), 1 + 2 * 2);
+}
+
+TEST_F(OsdnEval, request_hashes_need_no_model) {
+  EXPECT_THAT(
+      run("--task ppl --hash-requests --data 'my text.txt'", ExitCode::kOk),
+      HasSubstr(
+          sha256(concat("\x1F", read_file(*dir_ / "my text.txt"), "\x1E"))));
+  EXPECT_THAT(run("--task piqa --hash-requests --data .", ExitCode::kBadInput),
+              HasSubstr("looked for eval/piqa.jsonl"));
 }
 
 TEST_F(OsdnEval, a_limited_run_is_marked) {

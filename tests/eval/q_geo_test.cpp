@@ -59,7 +59,7 @@ Layer random_layer() {
 QGeoSums observed(const Layer& layer) {
   QGeoObserver observer;
   observer.on_attention(layer.trace());
-  return observer.total();
+  return observer.tables().total();
 }
 
 double geometric(double log_sum, const QGeoSums& sums) {
@@ -77,10 +77,12 @@ TEST(QGeo, half_a_write_of_a_unit_key_leaves_a_quarter) {
   for (std::int64_t t = 0; t < 3; ++t) layer.k[t][0][t] = 1;
   QGeoObserver observer;
   observer.on_attention(layer.trace());
-  EXPECT_FALSE(observer.preconditioned());
-  EXPECT_DOUBLE_EQ(geometric(observer.total().log_q, observer.total()), 0.25);
-  EXPECT_EQ(observer.median_q(), 0.25);
-  EXPECT_EQ(observer.total().count, 3);
+  EXPECT_FALSE(observer.tables().preconditioned);
+  EXPECT_DOUBLE_EQ(
+      geometric(observer.tables().total().log_q, observer.tables().total()),
+      0.25);
+  EXPECT_EQ(observer.tables().median_q(), 0.25);
+  EXPECT_EQ(observer.tables().total().count, 3);
 
   layer.d0 = at::ones({1, 4}, at::kDouble);
   layer.options.eta = 0;
@@ -240,7 +242,7 @@ TEST(QGeo, companions_and_clamped_tokens) {
   for (std::int64_t t = 0; t < 3; ++t) layer.beta[t][0] = strengths[t];
   QGeoObserver observer;
   observer.on_attention(layer.trace());
-  const QGeoSums s = observer.total();
+  const QGeoSums s = observer.tables().total();
   EXPECT_DOUBLE_EQ(s.log_q, std::log(1e-30) + std::log(0.25) + std::log(4.0));
   EXPECT_EQ(s.clamped, 1);
   EXPECT_EQ(s.above_one, 1);
@@ -248,11 +250,12 @@ TEST(QGeo, companions_and_clamped_tokens) {
   EXPECT_DOUBLE_EQ(s.beta, 4.5);
   EXPECT_DOUBLE_EQ(s.energy, 3);
   EXPECT_DOUBLE_EQ(s.strength, 4.5);
-  EXPECT_EQ(observer.median_q(), 0.25);
+  EXPECT_EQ(observer.tables().median_q(), 0.25);
   observer.on_attention(layer.trace(1));
-  EXPECT_EQ(observer.median_q(), 0.25);
-  ASSERT_EQ(observer.heads().size(), 2U);
-  EXPECT_EQ(observer.heads()[1].layer, 1);
+  EXPECT_EQ(observer.tables().median_q(), 0.25);
+  ASSERT_EQ(observer.tables().heads.size(), 2U);
+  EXPECT_EQ(observer.tables().heads.rbegin()->first,
+            std::make_pair(std::int64_t{1}, std::int64_t{0}));
 }
 
 TEST(QGeo, median_of_many) {
@@ -270,10 +273,10 @@ TEST(QGeo, median_of_many) {
   }
   std::sort(q.begin(), q.end());
   QGeoObserver observer;
-  EXPECT_EQ(observer.median_q(), 0);
+  EXPECT_EQ(observer.tables().median_q(), 0);
   observer.on_attention(layer.trace());
   const double median = 0.5 * (q[499] + q[500]);
-  EXPECT_NEAR(observer.median_q(), median, 2e-4 * median);
+  EXPECT_NEAR(observer.tables().median_q(), median, 2e-4 * median);
 }
 
 TEST(QGeo, a_model_gives_the_same_in_pieces_with_its_state_carried) {
@@ -306,8 +309,8 @@ TEST(QGeo, a_model_gives_the_same_in_pieces_with_its_state_carried) {
     trained.model.observe(&observer);
     run_requests(trained.model, requests, batch_tokens, [](std::int64_t) {});
     trained.model.observe(nullptr);
-    EXPECT_EQ(observer.heads().size(), 2U * 4U);
-    return observer.total();
+    EXPECT_EQ(observer.tables().heads.size(), 2U * 4U);
+    return observer.tables().total();
   };
   const QGeoSums whole = total(1000);
   EXPECT_EQ(whole.count, 3 * 41 * 4 * 2);

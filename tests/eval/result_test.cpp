@@ -55,32 +55,16 @@ TEST(Result, json_has_every_documented_field) {
   for (const auto& [key, value] : result.items()) {
     keys.insert(key);
   }
-  EXPECT_EQ(keys, (std::set<std::string>{"task",
-                                         "metric",
-                                         "value",
-                                         "stderr",
-                                         "n",
-                                         "protocol",
-                                         "model",
-                                         "model_config_hash",
-                                         "weights_hash",
-                                         "tokenizer",
-                                         "tokenizer_hash",
-                                         "data",
-                                         "data_hash",
-                                         "requests_hash",
-                                         "bos",
-                                         "max_len",
-                                         "truncated",
-                                         "dropped",
-                                         "empty_cont",
-                                         "no_label",
-                                         "dtype",
-                                         "batch_tokens",
-                                         "seed",
-                                         "limit",
-                                         "config_hash",
-                                         "detail"}));
+  EXPECT_EQ(keys, (std::set<std::string>{
+                      "task",         "metric",       "settings",
+                      "value",        "stderr",       "n",
+                      "protocol",     "model",        "model_config_hash",
+                      "weights_hash", "tokenizer",    "tokenizer_hash",
+                      "data",         "data_hash",    "requests_hash",
+                      "bos",          "max_len",      "truncated",
+                      "dropped",      "empty_cont",   "no_label",
+                      "dtype",        "batch_tokens", "seed",
+                      "limit",        "config_hash",  "detail"}));
   EXPECT_EQ(result.at("value"), 28.50034567);
   EXPECT_TRUE(result.at("stderr").is_null());
   EXPECT_TRUE(result.at("limit").is_null());
@@ -130,6 +114,7 @@ TEST(Result, config_hash_follows_what_can_change_the_value) {
   EXPECT_TRUE(changed([](Result& r) { r.batch_tokens = 1; }));
   EXPECT_TRUE(changed([](Result& r) { r.seed = 1; }));
   EXPECT_TRUE(changed([](Result& r) { r.limit = 10; }));
+  EXPECT_TRUE(changed([](Result& r) { r.settings = R"({"side": "left"})"; }));
   EXPECT_FALSE(changed([](Result& r) { r.value = 1; }));
   EXPECT_FALSE(changed([](Result& r) { r.stderr_ = 1; }));
   EXPECT_FALSE(changed([](Result& r) { r.detail = "{}"; }));
@@ -164,6 +149,7 @@ TEST(Result, table_of_one_model) {
   accuracy.truncated = 0;
   EXPECT_EQ(results_table(std::vector<Result>{perplexity(), accuracy}),
             "model 340m, tokenizer t.model, dtype fp32, max_len 2048\n"
+            "accuracies and shares as fractions of 1\n"
             "\n"
             "task  protocol  metric             value   stderr     n  "
             "truncated\n"

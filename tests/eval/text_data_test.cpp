@@ -6,6 +6,7 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/hash.h"
+#include "support/message_of.h"
 #include "support/temp_dir.h"
 
 namespace osdn::eval {
@@ -19,16 +20,6 @@ class TextData : public testing::Test {
     std::filesystem::create_directories((dir_ / name).parent_path());
     write_file_atomic(dir_ / name, text);
     return dir_ / name;
-  }
-  static std::string error_of(const DataOptions& options, ExitCode code) {
-    try {
-      read_wikitext(options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code);
-      return error.what();
-    }
-    ADD_FAILURE() << "no Error was thrown";
-    return "";
   }
   osdn::test::TempDir dir_;
 };
@@ -65,13 +56,11 @@ TEST_F(TextData, limit_takes_the_first_documents) {
       read_text_documents({.inputs = {file}, .split = "lines", .limit = 2});
   ASSERT_EQ(set.documents.size(), 2U);
   EXPECT_EQ(set.documents[1].text, "2");
-  EXPECT_EQ(read_wikitext({.inputs = {put("w.raw", kRaw)}, .limit = 1})
-                .documents.size(),
-            1U);
+  EXPECT_EQ(read_wikitext(put("w.raw", kRaw), 1).documents.size(), 1U);
 }
 
 TEST_F(TextData, wikitext_counts_before_the_detokenisation) {
-  const DataSet set = read_wikitext({.inputs = {put("w.raw", kRaw)}});
+  const DataSet set = read_wikitext(put("w.raw", kRaw), std::nullopt);
   ASSERT_EQ(set.documents.size(), 2U);
   EXPECT_EQ(set.documents[0].text, " = One =\n\nit's-");
   EXPECT_EQ(set.documents[0].words, 8);
@@ -79,11 +68,12 @@ TEST_F(TextData, wikitext_counts_before_the_detokenisation) {
 }
 
 TEST_F(TextData, wikitext_pages_of_the_published_layout) {
-  const DataSet raw = read_wikitext({.inputs = {put("w.raw", kRaw)}});
-  const DataSet pages = read_wikitext(
-      {.inputs = {put("wikitext.jsonl",
-                      "{\"page\": \" = One = \\n \\n it 's @-@ \"}\n"
-                      "{\"page\": \" = Two = \\n b \\n\"}\n")}});
+  const DataSet raw = read_wikitext(put("w.raw", kRaw), std::nullopt);
+  const DataSet pages =
+      read_wikitext(put("wikitext.jsonl",
+                        "{\"page\": \" = One = \\n \\n it 's @-@ \"}\n"
+                        "{\"page\": \" = Two = \\n b \\n\"}\n"),
+                    std::nullopt);
   ASSERT_EQ(pages.documents.size(), raw.documents.size());
   for (std::size_t i = 0; i < raw.documents.size(); ++i) {
     EXPECT_EQ(pages.documents[i].words, raw.documents[i].words);
@@ -91,21 +81,14 @@ TEST_F(TextData, wikitext_pages_of_the_published_layout) {
   EXPECT_EQ(pages.documents[1].text, raw.documents[1].text);
 }
 
-TEST_F(TextData, wikitext_is_looked_for_in_a_folder) {
-  EXPECT_THAT(error_of({.inputs = {dir_.path()}}, ExitCode::kBadInput),
-              HasSubstr("wikitext2_test.raw"));
-  put("eval/wikitext2_test.raw", kRaw);
-  EXPECT_EQ(read_wikitext({.inputs = {dir_.path()}}).documents.size(), 2U);
-}
-
-TEST_F(TextData, wikitext_needs_one_input) {
-  EXPECT_THAT(error_of({}, ExitCode::kUsage), HasSubstr("--data is missing"));
-  EXPECT_THAT(error_of({.inputs = {"a", "b"}}, ExitCode::kUsage),
-              HasSubstr("expected one"));
-  EXPECT_THAT(error_of({.inputs = {dir_ / "no.raw"}}, ExitCode::kBadInput),
-              HasSubstr("no.raw"));
-  EXPECT_THAT(error_of({.inputs = {put("x.jsonl", "{\"text\": \"a\"}\n")}},
+TEST_F(TextData, wikitext_that_cannot_be_read) {
+  EXPECT_THAT(
+      test::message_of([&] { read_wikitext(dir_ / "no.raw", std::nullopt); },
                        ExitCode::kBadInput),
+      HasSubstr("no.raw"));
+  const auto file = put("x.jsonl", "{\"text\": \"a\"}\n");
+  EXPECT_THAT(test::message_of([&] { read_wikitext(file, std::nullopt); },
+                               ExitCode::kBadInput),
               HasSubstr("page"));
 }
 

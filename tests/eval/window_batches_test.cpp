@@ -77,8 +77,8 @@ TEST_F(WindowBatches, sums_equal_one_token_at_a_time) {
         expected += rows[t][static_cast<std::size_t>(label)];
         EXPECT_EQ(label, tokens[static_cast<std::size_t>(scored++)]);
       }
-      EXPECT_NEAR(sums[i], expected, 1e-9);
-      EXPECT_NEAR(sums32[i], expected, 1e-4);
+      EXPECT_NEAR(sums[i].log_likelihood, expected, 1e-9);
+      EXPECT_NEAR(sums32[i].log_likelihood, expected, 1e-4);
     }
     EXPECT_EQ(scored, 37);
   }
@@ -90,15 +90,17 @@ TEST_F(WindowBatches, packing_batch_size_and_order_change_no_score) {
   ASSERT_GE(requests.size(), 200U);
   std::vector<double> alone;
   for (const WindowRequest& request : requests) {
-    alone.push_back(
-        score_requests(trained.model, {request}, 1000, ignore).front());
+    alone.push_back(score_requests(trained.model, {request}, 1000, ignore)
+                        .front()
+                        .log_likelihood);
   }
   // Of the windows' length, so one a batch; not a multiple of it; all at once.
   for (const std::int64_t batch_tokens : {16, 100, 100000}) {
     const auto sums =
         score_requests(trained.model, requests, batch_tokens, ignore);
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      EXPECT_NEAR(sums[i], alone[i], 1e-4) << i << ", " << batch_tokens;
+      EXPECT_NEAR(sums[i].log_likelihood, alone[i], 1e-4)
+          << i << ", " << batch_tokens;
     }
   }
   std::vector<std::size_t> order(requests.size());
@@ -111,7 +113,7 @@ TEST_F(WindowBatches, packing_batch_size_and_order_change_no_score) {
   for (const std::size_t i : order) shuffled.push_back(requests[i]);
   const auto sums = score_requests(trained.model, shuffled, 100, ignore);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    EXPECT_NEAR(sums[i], alone[order[i]], 1e-4) << i;
+    EXPECT_NEAR(sums[i].log_likelihood, alone[order[i]], 1e-4) << i;
   }
 }
 
@@ -130,7 +132,8 @@ TEST_F(WindowBatches, a_window_longer_than_the_batch_equals_one_pass) {
     const auto pieces =
         score_requests(trained.model, requests, batch_tokens, ignore);
     for (std::size_t i = 0; i < whole.size(); ++i) {
-      EXPECT_NEAR(pieces[i], whole[i], 1e-9) << batch_tokens;
+      EXPECT_NEAR(pieces[i].log_likelihood, whole[i].log_likelihood, 1e-9)
+          << batch_tokens;
     }
   }
 }

@@ -1,32 +1,17 @@
 #pragma once
 // One call of osdn-eval: which tasks, on what, and their results.
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "osdn/core/error.h"
+#include "osdn/eval/options.h"
+#include "osdn/eval/ranks.h"
 #include "osdn/eval/result.h"
-#include "osdn/eval/text_data.h"
 
 namespace osdn::eval {
-
-/// Options of the program, as eval.md 12 names them.
-struct EvalOptions {
-  std::vector<std::string> tasks{};
-  std::filesystem::path model{};                     ///< run or checkpoint
-  std::optional<std::filesystem::path> tokenizer{};  ///< else the run's own
-  DataOptions data{};                                ///< of all tasks
-  std::string bos = "protocol";                      ///< "protocol", "0", "1"
-  std::string rolling = "window";                    ///< "window", "full"
-  std::string max_len{};        ///< number, "none"; empty: context length
-  std::string device = "auto";  ///< "auto", "cpu", "cuda"
-  std::string dtype = "auto";   ///< "auto", "fp32", "fp64", "bf16"
-  std::int64_t batch_tokens = 8192;
-  std::int64_t threads = 0;  ///< 0: all cores
-};
 
 /// A task that could not run, and why.
 struct TaskFailure {
@@ -39,14 +24,29 @@ struct Evaluation {
   std::string device{};
   std::vector<Result> results{};
   std::vector<TaskFailure> failures{};
-  /// JSON Lines, one a scored document: task, index, prompt_hash (SHA-256 of
-  /// the text), tokens, words, bytes, log_likelihood.
+  /// JSON Lines, one a request: task, protocol, index, prompt_hash (SHA-256 of
+  /// the context, the prompt or the rolling document), place, tokens,
+  /// log_likelihood and greedy or output, label, score.
   std::string samples{};
+  /// The file of EvalOptions::answers, when all tasks ran and it holds nothing
+  /// else: it has done its work.
+  std::optional<std::filesystem::path> spent_answers{};
 };
 
 /// Runs the tasks in the order given. What is wrong with the options, the model
 /// or the tokenizer is thrown as Error before anything is scored; what is wrong
-/// with one task's data is among the failures and stops that task alone.
-Evaluation evaluate(const EvalOptions& options);
+/// with one task's data is among the failures and stops that task alone. With
+/// several ranks each calls this with the same options, and each has the whole
+/// evaluation in the end.
+Evaluation evaluate(const EvalOptions& options, const Ranks& ranks = {});
+
+/// A line for each task and protocol: task, protocol, number of requests,
+/// SHA-256 of them (RequestHash); and the tasks whose data cannot be read. No
+/// weights are needed, and a tokenizer by few tasks.
+struct RequestHashes {
+  std::string table{};
+  std::vector<TaskFailure> failures{};
+};
+RequestHashes request_hashes(const EvalOptions& options);
 
 }  // namespace osdn::eval

@@ -8,14 +8,17 @@
 // replaced by ones, by its channel mean and by its channels in reverse order
 // stand beside it.
 
+#include <array>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "osdn/layers/attention.h"
 
 namespace osdn::eval {
 
-/// Sums over the tokens of one (layer, head), pooled by addition.
+/// Sums over tokens, pooled by addition.
 struct QGeoSums {
   std::int64_t count = 0;
   double log_q = 0, log_q_ones = 0, log_q_mean = 0, log_q_flip = 0;
@@ -26,28 +29,45 @@ struct QGeoSums {
   void add(const QGeoSums& other);
 };
 
+/// The same by head and by place.
+struct QGeoTables {
+  static constexpr std::int64_t kRelativeBins = 64;
+  static constexpr std::int64_t kPositionsABucket = 64;
+
+  bool preconditioned = false;
+  std::map<std::pair<std::int64_t, std::int64_t>, QGeoSums>
+      heads{};  ///< layer, head
+  /// Bin floor(64 t / T) of position t in a document of T.
+  std::array<QGeoSums, kRelativeBins> relative{};
+  std::vector<QGeoSums> absolute{};  ///< positions 64 i .. 64 i + 63
+  /// Tokens by q, see q_geo.cpp.
+  std::map<std::uint32_t, std::int64_t> histogram{};
+
+  void add(const QGeoTables& other);
+  QGeoSums total() const;
+  std::map<std::int64_t, QGeoSums> layers() const;
+  /// Over all tokens, heads and layers, within 0.02 %; 0 before any token.
+  double median_q() const;
+};
+
 /// Observes a model's forward passes (LanguageModel::observe).
 class QGeoObserver : public layers::AttentionObserver {
  public:
-  void on_attention(const layers::AttentionTrace& trace) override;
-
-  struct Head {
-    std::int64_t layer, head;
-    QGeoSums sums;
+  /// Where a document of a pass stands in the one that it is a piece of.
+  struct Place {
+    std::int64_t offset = 0;
+    std::int64_t length = 0;  ///< of the whole
   };
-  /// In order of layer, then head.
-  const std::vector<Head>& heads() const { return heads_; }
-  QGeoSums total() const;
-  bool preconditioned() const { return preconditioned_; }
-  /// Over all tokens, heads and layers, within 0.02 %; 0 before any token.
-  double median_q() const;
+  /// Of the documents of the next passes, until called again; without it each
+  /// is whole.
+  void set_places(std::vector<Place> places) { places_ = std::move(places); }
+
+  void on_attention(const layers::AttentionTrace& trace) override;
+  const QGeoTables& tables() const { return tables_; }
 
  private:
-  QGeoSums& sums_of(std::int64_t layer, std::int64_t head);
-
-  std::vector<Head> heads_;
-  std::vector<std::int64_t> histogram_;  // of q, see q_geo.cpp
-  bool preconditioned_ = false;
+  QGeoTables tables_;
+  std::vector<Place> places_;
 };
 
 }  // namespace osdn::eval

@@ -43,7 +43,8 @@ struct Result {
   std::optional<std::uint64_t> seed{};  ///< absent: nothing is drawn
   std::optional<std::int64_t> limit{};
 
-  std::string detail{};  ///< a JSON value: per layer, per bucket, ...
+  std::string settings{};  ///< a JSON object: what else the task was told
+  std::string detail{};    ///< a JSON value: per layer, per bucket, ...
 };
 
 /// SHA-256 over everything in a result that can change its value: two results

@@ -35,9 +35,9 @@ struct DataSet {
 DataSet read_text_documents(const DataOptions& options);
 
 /// WikiText-2: the raw test file, or a .jsonl file with an article a line in
-/// "page"; a folder is searched for wikitext2_test.raw and wikitext.jsonl.
-/// Words and bytes are those before the detokenisation. `split` and `field` do
-/// not apply. Throws Error as above.
-DataSet read_wikitext(const DataOptions& options);
+/// "page". Words and bytes are those before the detokenisation. Throws Error
+/// (kBadInput) for what cannot be read.
+DataSet read_wikitext(const std::filesystem::path& file,
+                      const std::optional<std::int64_t>& limit);
 
 }  // namespace osdn::eval

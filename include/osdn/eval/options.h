@@ -1,0 +1,40 @@
+#pragma once
+// The options of osdn-eval, as eval.md 12 names them.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "osdn/eval/text_data.h"
+
+namespace osdn::eval {
+
+struct EvalOptions {
+  std::vector<std::string> tasks{};  ///< tasks and groups
+  std::filesystem::path model{};     ///< run or checkpoint; "dummy": none
+  std::optional<std::filesystem::path> tokenizer{};  ///< else the run's own
+  DataOptions data{};                                ///< of all tasks
+  /// Which of a task's protocols; empty: its default ones.
+  std::string protocol{};
+  std::string bos = "protocol";    ///< "protocol", "0", "1"
+  std::string rolling = "window";  ///< "window", "full"
+  std::string max_len{};           ///< number, "none"; empty: context length
+  std::optional<std::uint64_t> seed{};  ///< of tasks that draw; else their own
+  std::int64_t shots = 0;               ///< solved examples before a context
+  std::optional<std::filesystem::path> shots_file{};
+  std::int64_t context_length = 1000;  ///< of JRT's cut, in tokens
+  std::int64_t answer_length = 50;     ///< what the cut leaves free
+  std::string parity{};  ///< "fla": longppl as that project's script does it
+  bool per_doc = false;  ///< longppl: the first block of each document
+  std::string device = "auto";  ///< "auto", "cpu", "cuda"
+  std::string dtype = "auto";   ///< "auto", "fp32", "fp64", "bf16"
+  std::int64_t batch_tokens = 8192;
+  std::int64_t threads = 0;  ///< 0: all cores
+  /// Answers are written here as they come, and those of an interrupted call
+  /// of the same configuration are taken from here.
+  std::optional<std::filesystem::path> answers{};
+};
+
+}  // namespace osdn::eval

@@ -1,0 +1,199 @@
+#include "osdn/eval/task_data.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "osdn/core/concat.h"
+#include "osdn/core/hash.h"
+#include "osdn/core/path.h"
+#include "osdn/data/text_reader.h"
+
+namespace osdn::eval {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// "eval/piqa.jsonl" and "piqa.jsonl".
+std::vector<fs::path> places(const std::string& name) {
+  const fs::path whole(name);
+  std::vector<fs::path> all{whole};
+  if (whole.has_parent_path()) all.push_back(whole.filename());
+  return all;
+}
+
+std::string in_words(const std::vector<std::string>& names) {
+  std::string words;
+  for (const std::string& name : names) {
+    words += concat(words.empty() ? "" : ", ", name);
+  }
+  return words;
+}
+
+std::optional<fs::path> found_in(const fs::path& input,
+                                 const std::string& name) {
+  for (const fs::path& place : places(name)) {
+    if (is_folder(input)) {
+      if (is_there(input / place)) return input / place;
+    } else if (input.filename() == place) {
+      return input;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+fs::path task_file(const TaskContext& context,
+                   const std::vector<std::string>& names) {
+  const std::vector<fs::path>& inputs = context.options.data.inputs;
+  if (inputs.empty()) {
+    throw MissingData(
+        concat("--data is missing; it has to be or to hold ", in_words(names)),
+        ExitCode::kUsage);
+  }
+  std::string searched;
+  for (const fs::path& input : inputs) {
+    if (!is_there(input)) {
+      throw MissingData(concat(input.string(), " does not exist"),
+                        ExitCode::kBadInput);
+    }
+    for (const std::string& name : names) {
+      if (const auto found = found_in(input, name)) return *found;
+    }
+    searched += concat(searched.empty() ? "" : ", ", input.string());
+  }
+  if (inputs.size() == 1 && !is_folder(inputs.front())) return inputs.front();
+  throw MissingData(concat("looked for ", in_words(names), " in ", searched,
+                           "; none is there"),
+                    ExitCode::kBadInput);
+}
+
+Row::Row(std::string file, std::int64_t line, json object)
+    : place_(concat(file, ":", line)),
+      object_(std::make_unique<json>(std::move(object))) {}
+Row::~Row() = default;
+Row::Row(Row&&) noexcept = default;
+Row& Row::operator=(Row&&) noexcept = default;
+
+Error Row::error(std::string_view what) const {
+  return Error(concat(place_, ": ", what), ExitCode::kBadInput);
+}
+
+bool Row::has(std::string_view field) const {
+  return object_->contains(field);
+}
+
+const json& Row::at(std::string_view field) const {
+  const auto found = object_->find(field);
+  if (found != object_->end()) return *found;
+  std::string keys;
+  for (const auto& item : object_->items()) {
+    keys += concat(keys.empty() ? "" : ", ", item.key());
+  }
+  throw error(concat("there is no field \"", field, "\"; the row has ",
+                     keys.empty() ? "none" : keys));
+}
+
+std::string Row::text(std::string_view field) const {
+  const json& value = at(field);
+  if (value.is_string()) return value.get<std::string>();
+  throw error(concat("field \"", field, "\" is a ", value.type_name(),
+                     ", expected a string"));
+}
+
+std::int64_t Row::number(std::string_view field) const {
+  const json& value = at(field);
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  if (value.is_string()) {
+    const std::string& text = value.get_ref<const std::string&>();
+    std::int64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, fault] = std::from_chars(text.data(), end, number);
+    if (fault == std::errc() && rest == end) return number;
+  }
+  throw error(concat("field \"", field, "\" is ", value.dump(),
+                     ", expected a whole number"));
+}
+
+namespace {
+
+std::optional<std::vector<std::string>> strings_in(const json& value) {
+  if (!value.is_array()) return std::nullopt;
+  std::vector<std::string> all;
+  for (const json& entry : value) {
+    if (!entry.is_string()) return std::nullopt;
+    all.push_back(entry.get<std::string>());
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> Row::texts(std::string_view field) const {
+  if (auto all = strings_in(at(field))) return *all;
+  throw error(concat("field \"", field, "\" is ", at(field).type_name(),
+                     ", expected a list of strings"));
+}
+
+std::vector<std::string> Row::texts(std::string_view field,
+                                    std::string_view inner) const {
+  const json& object = at(field);
+  if (object.is_object() && object.contains(inner)) {
+    if (auto all = strings_in(object.at(std::string(inner)))) return *all;
+  }
+  throw error(concat("field \"", field,
+                     "\" has to be an object with a list of strings \"", inner,
+                     "\""));
+}
+
+std::size_t Row::index(std::string_view field, std::size_t count) const {
+  const std::int64_t value = number(field);
+  if (value >= 0 && static_cast<std::size_t>(value) < count) {
+    return static_cast<std::size_t>(value);
+  }
+  throw error(concat("field \"", field, "\" is ", value, ", expected 0 to ",
+                     static_cast<std::int64_t>(count) - 1));
+}
+
+std::vector<Row> read_rows(const fs::path& file,
+                           const std::optional<std::int64_t>& limit) {
+  const std::string name = file.filename().string();
+  if (!name.ends_with(".jsonl") && !name.ends_with(".jsonl.zst")) {
+    throw Error(concat(file.string(),
+                       ": expected JSON Lines, a file that ends in .jsonl or "
+                       ".jsonl.zst"),
+                ExitCode::kBadInput);
+  }
+  data::TextReader reader({file}, {});
+  std::vector<Row> rows;
+  while (!limit || static_cast<std::int64_t>(rows.size()) < *limit) {
+    const auto raw = reader.next();
+    if (!raw) break;
+    json object = json::parse(raw->bytes, nullptr, false);
+    const auto line = static_cast<std::int64_t>(raw->line);
+    if (!object.is_object()) {
+      throw Error(concat(file.string(), ":", line, ": ",
+                         object.is_discarded()
+                             ? "this is not JSON in UTF-8"
+                             : concat("this is a ", object.type_name()),
+                         ", expected one JSON object a line"),
+                  ExitCode::kBadInput);
+    }
+    rows.emplace_back(file.string(), line, std::move(object));
+  }
+  if (rows.empty()) {
+    throw Error(concat(file.string(), " holds no row"), ExitCode::kBadInput);
+  }
+  return rows;
+}
+
+void describe_file(const fs::path& file, PreparedTask& task) {
+  task.data = file.filename().string();
+  task.data_hash = sha256_of_file(file);
+}
+
+}  // namespace osdn::eval
