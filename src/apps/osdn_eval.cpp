@@ -1,12 +1,15 @@
 // osdn-eval: the evaluation suite on a trained model, and comparisons.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "command_line.h"
+#include "first_speaks.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
@@ -15,6 +18,10 @@
 #include "osdn/core/short_spin.h"
 #include "osdn/core/utc_time.h"
 #include "osdn/core/version.h"
+#include "osdn/dist/cores.h"
+#include "osdn/dist/end_process.h"
+#include "osdn/dist/gpu_choice.h"
+#include "osdn/dist/world.h"
 #include "osdn/eval/compare.h"
 #include "osdn/eval/csv_tables.h"
 #include "osdn/eval/evaluation.h"
@@ -144,9 +151,10 @@ void check_outputs(const Arguments& args) {
   osdn::apps::check_output("--answers", args.eval.answers, inputs);
 }
 
-ExitCode report_failures(const std::vector<osdn::eval::TaskFailure>& failures) {
+ExitCode report_failures(const std::vector<osdn::eval::TaskFailure>& failures,
+                         bool aloud = true) {
   for (const osdn::eval::TaskFailure& failure : failures) {
-    osdn::log::error("task ", failure.task, ": ", failure.message);
+    if (aloud) osdn::log::error("task ", failure.task, ": ", failure.message);
   }
   return failures.empty() ? ExitCode::kOk : failures.front().code;
 }
@@ -171,26 +179,61 @@ void write_files(const Arguments& args,
   }
 }
 
-ExitCode evaluate(Arguments args, const std::string& command) {
-  if (args.eval.model.empty()) {
-    throw osdn::Error(
-        "--model is missing: a run folder or checkpoint folder, or dummy",
-        ExitCode::kUsage);
+/// This rank's cores and GPU, and its part in the evaluation.
+osdn::eval::Ranks join(osdn::dist::World& world,
+                       osdn::eval::EvalOptions& options) {
+  osdn::dist::WatchOptions watch;
+  watch.on_failure = osdn::dist::end_process("osdn-eval");
+  world.start_watch(watch);
+  osdn::dist::take_own_gpu(world.place());
+  const osdn::dist::CoreShare share = osdn::dist::core_share(world);
+  if (options.threads == 0 && share.sharers > 1) {
+    const auto cores = osdn::dist::usable_cores().size();
+    options.threads = static_cast<std::int64_t>(std::max<std::size_t>(
+        1, cores / static_cast<std::size_t>(share.sharers)));
   }
-  check_outputs(args);
+  return {world.place().rank, world.place().size,
+          [&world](const std::string& mine) { return world.all(mine); }};
+}
+
+ExitCode evaluate_as_rank(Arguments args, const std::string& command,
+                          osdn::dist::World& world) {
+  world.agree([&] {
+    if (args.eval.model.empty()) {
+      throw osdn::Error(
+          "--model is missing: a run folder or checkpoint folder, or dummy",
+          ExitCode::kUsage);
+    }
+    check_outputs(args);
+  });
   const bool keeps_answers = args.eval.answers.has_value();
   if (args.out && !keeps_answers) {
     args.eval.answers = args.out->string() + ".answers.jsonl";
   }
-  const osdn::eval::Evaluation evaluation = osdn::eval::evaluate(args.eval);
-  if (!evaluation.results.empty()) {
-    std::cout << osdn::eval::results_table(evaluation.results) << std::flush;
-  }
-  write_files(args, evaluation, command);
+  const osdn::eval::Ranks ranks = join(world, args.eval);
+  const osdn::eval::Evaluation evaluation =
+      osdn::eval::evaluate(args.eval, ranks);
+  world.agree([&] {
+    if (!world.place().first()) return;
+    if (!evaluation.results.empty()) {
+      std::cout << osdn::eval::results_table(evaluation.results) << std::flush;
+    }
+    write_files(args, evaluation, command);
+  });
+  // Each rank's own, when the results are on disk.
   if (evaluation.spent_answers && !keeps_answers) {
     std::filesystem::remove(*evaluation.spent_answers);
   }
-  return report_failures(evaluation.failures);
+  return report_failures(evaluation.failures, world.place().first());
+}
+
+ExitCode evaluate(Arguments args, const std::string& command) {
+  osdn::dist::World world;
+  osdn::apps::first_speaks(world);
+  world.set_timeout(std::chrono::seconds(60));
+  ExitCode code = ExitCode::kOk;
+  world.run([&] { code = evaluate_as_rank(args, command, world); });
+  return code;
 }
 
 ExitCode hash_requests(const osdn::eval::EvalOptions& options) {

@@ -3,10 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "invocation.h"
@@ -22,6 +19,7 @@
 #include "osdn/data/token_dataset.h"
 #include "osdn/dist/collectives.h"
 #include "osdn/dist/cores.h"
+#include "osdn/dist/end_process.h"
 #include "osdn/dist/gpu_choice.h"
 #include "osdn/model/weights.h"
 #include "osdn/ops/gpu.h"
@@ -102,18 +100,6 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
                         ignored);
 }
 
-// Ends this process when another rank has failed: what it works on needs all.
-void end_with(const dist::RankFailure& failure) {
-  const std::string line =
-      concat("osdn-train: error: ", dist::describe(failure), "\n");
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fflush(stderr);
-  // NCCL's kernels may wait for that rank; so may the abort.
-  std::thread(dist::nccl_abort).detach();
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  std::_Exit(static_cast<int>(ExitCode::kFailure));
-}
-
 class Run {
  public:
   explicit Run(const RunRequest& request)
@@ -129,7 +115,7 @@ class Run {
   void go() {
     world_.set_timeout(std::chrono::duration<double>(config_.dist.timeout_s));
     dist::WatchOptions watch;
-    watch.on_failure = end_with;
+    watch.on_failure = dist::end_process("osdn-train");
     watch.look = dist::nccl_trouble;
     world_.start_watch(watch);
     world_.run([this] { run_as_rank(); });
