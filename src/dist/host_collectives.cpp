@@ -51,6 +51,13 @@ class HostCollectives final : public Collectives {
  public:
   explicit HostCollectives(World& world) : world_(world) {}
 
+  void follow() override {}
+
+  Ticket sum(const BucketMemory& bucket) override {
+    tickets_.erase(sum_to_shards(bucket));  // the copy comes behind it
+    return gather_shards(bucket);
+  }
+
   Ticket sum_to_shards(const BucketMemory& bucket) override {
     Transport& transport = *world_.transport();
     const std::int64_t bytes =
@@ -84,11 +91,9 @@ class HostCollectives final : public Collectives {
   }
 
   void wait(Ticket ticket) override {
-    world_.wait(*tickets_.at(ticket));
-    tickets_[ticket].reset();
-    while (!tickets_.empty() && !tickets_.begin()->second) {
-      tickets_.erase(tickets_.begin());
-    }
+    const Transport::Ticket pending = tickets_.at(ticket);
+    tickets_.erase(ticket);
+    world_.wait(*pending);
   }
 
  private:

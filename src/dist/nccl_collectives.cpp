@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -114,26 +115,30 @@ class NcclCollectives final : public Collectives {
       nccl().comm_abort(communicator);  // idle by now: frees it without a talk
       communicator = nullptr;
     }
-    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+    for (const cudaEvent_t event : spare_) cudaEventDestroy(event);
+    for (const auto& [ticket, event] : marks_) cudaEventDestroy(event);
     cudaStreamDestroy(stream_);
   }
 
+  void follow() override {
+    const cudaEvent_t reached = take_event();
+    check(cudaEventRecord(reached, caller_stream_()), "an event");
+    check(cudaStreamWaitEvent(stream_, reached), "an event");
+    spare_.push_back(reached);  // the wait is for what it marks now
+  }
+
+  Ticket sum(const BucketMemory& bucket) override {
+    reduce(bucket);
+    return gather_shards(bucket);
+  }
+
   Ticket sum_to_shards(const BucketMemory& bucket) override {
-    follow_caller();
-    const int rank = world_.place().rank;
-    auto* shard =
-        static_cast<std::byte*>(bucket.data) +
-        rank * bucket.shard * static_cast<std::int64_t>(size_of(bucket.dtype));
-    call(bucket.what, [&] {
-      return nccl().reduce_scatter(
-          bucket.data, shard, static_cast<std::size_t>(bucket.shard),
-          nccl_type(bucket.dtype), ncclSum, communicator, stream_);
-    });
+    reduce(bucket);
     return mark();
   }
 
   Ticket gather_shards(const BucketMemory& bucket) override {
-    follow_caller();
+    follow();
     const int rank = world_.place().rank;
     const auto* shard =
         static_cast<const std::byte*>(bucket.data) +
@@ -147,12 +152,26 @@ class NcclCollectives final : public Collectives {
   }
 
   void wait(Ticket ticket) override {
-    check(cudaStreamWaitEvent(caller_stream_(), event(ticket)),
+    const cudaEvent_t done = marks_.at(ticket);
+    marks_.erase(ticket);
+    check(cudaStreamWaitEvent(caller_stream_(), done),
           "waiting for a collective");
+    spare_.push_back(done);
   }
 
  private:
-  static constexpr std::size_t kEvents = 256;  // operations under way at most
+  void reduce(const BucketMemory& bucket) {
+    follow();
+    const int rank = world_.place().rank;
+    auto* shard =
+        static_cast<std::byte*>(bucket.data) +
+        rank * bucket.shard * static_cast<std::int64_t>(size_of(bucket.dtype));
+    call(bucket.what, [&] {
+      return nccl().reduce_scatter(
+          bucket.data, shard, static_cast<std::size_t>(bucket.shard),
+          nccl_type(bucket.dtype), ncclSum, communicator, stream_);
+    });
+  }
 
   void start() {
     const auto begin = std::chrono::steady_clock::now();
@@ -188,13 +207,6 @@ class NcclCollectives final : public Collectives {
     check(state, "starting NCCL");
   }
 
-  // The collectives' stream goes on behind the caller's work of now.
-  void follow_caller() {
-    const cudaEvent_t reached = event(next_++);
-    check(cudaEventRecord(reached, caller_stream_()), "an event");
-    check(cudaStreamWaitEvent(stream_, reached), "an event");
-  }
-
   template <typename F>
   void call(const std::string& what, const F& function) {
     ncclResult_t state = function();
@@ -205,26 +217,28 @@ class NcclCollectives final : public Collectives {
   }
 
   Ticket mark() {
-    const Ticket ticket = next_++;
-    check(cudaEventRecord(event(ticket), stream_), "an event");
-    return ticket;
+    const cudaEvent_t done = take_event();
+    check(cudaEventRecord(done, stream_), "an event");
+    marks_[next_] = done;
+    return next_++;
   }
 
-  cudaEvent_t event(Ticket ticket) {
-    if (events_.empty()) {
-      events_.resize(kEvents);
-      for (cudaEvent_t& fresh : events_) {
-        check(cudaEventCreateWithFlags(&fresh, cudaEventDisableTiming),
-              "an event");
-      }
+  cudaEvent_t take_event() {
+    if (!spare_.empty()) {
+      const cudaEvent_t event = spare_.back();
+      spare_.pop_back();
+      return event;
     }
-    return events_[ticket % kEvents];
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
+    return event;
   }
 
   World& world_;
   std::function<CUstream_st*()> caller_stream_;
   cudaStream_t stream_ = nullptr;
-  std::vector<cudaEvent_t> events_;
+  std::vector<cudaEvent_t> spare_;
+  std::map<Ticket, cudaEvent_t> marks_;  // of operations not waited for
   Ticket next_ = 0;
 };
 

@@ -15,6 +15,7 @@
 #include "osdn/dist/collectives.h"
 #include "osdn/dist/shard_layout.h"
 #include "osdn/ops/cuda_stream.h"
+#include "osdn/ops/side_stream.h"
 #include "osdn/train/build.h"
 
 namespace osdn::train {
@@ -176,10 +177,13 @@ void Replica::State::pack(std::size_t parameter) {
   const at::Tensor total =
       earlier ? earlier->take_total(parameter) : at::Tensor();
   if (total.defined()) {
+    // Gradients come on more streams than one, and this one goes at once.
+    ops::keep_for_current_stream({total});
     place.copy_(total.reshape(-1));
   } else {
     place.zero_();
   }
+  collectives->follow();
   --bucket.missing;
 }
 
@@ -188,12 +192,10 @@ void Replica::State::send_full_buckets() {
   for (; next_to_send < buckets.size() && buckets[next_to_send].missing == 0;
        ++next_to_send) {
     FlatBucket& bucket = buckets[next_to_send];
-    bucket.under_way = collectives->sum_to_shards(
-        bucket.memory(bucket.gradients, "gradients"));
-    if (!sharded) {
-      bucket.under_way = collectives->gather_shards(
-          bucket.memory(bucket.gradients, "summed gradients"));
-    }
+    const dist::BucketMemory memory =
+        bucket.memory(bucket.gradients, "gradients");
+    bucket.under_way =
+        sharded ? collectives->sum_to_shards(memory) : collectives->sum(memory);
   }
 }
 

@@ -176,7 +176,7 @@ struct DistConfig {
   /// Gradients are summed over the ranks in: "fp32", "bf16".
   std::string reduce_dtype = "fp32";
   bool shard_optimizer = true;  ///< each rank has a part of the moments
-  double bucket_mb = 25;        ///< gradients sent at a time
+  double bucket_mb = 200;       ///< gradients sent at a time
 };
 
 /// logging

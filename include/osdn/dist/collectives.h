@@ -24,19 +24,24 @@ struct BucketMemory {
 };
 
 /// Operations are done in order, beside the caller's computation. Each begins
-/// when what the caller had queued by then is done. All ranks make the same
+/// when what the caller had queued by then on its stream is done, and what it
+/// had queued on others when it called follow() there. All ranks make the same
 /// calls in the same order.
 class Collectives {
  public:
   using Ticket = std::uint64_t;
   virtual ~Collectives() = default;
 
+  /// Operations from now on find what the caller's stream holds now done.
+  virtual void follow() = 0;
   /// This rank's shard becomes the sum over the ranks; the rest is undefined.
   virtual Ticket sum_to_shards(const BucketMemory& bucket) = 0;
+  /// All of the bucket becomes the sum over the ranks.
+  virtual Ticket sum(const BucketMemory& bucket) = 0;
   /// Every shard becomes its rank's.
   virtual Ticket gather_shards(const BucketMemory& bucket) = 0;
   /// What the caller queues from now on finds the operation done; on the host
-  /// it returns when it is.
+  /// it returns when it is. Once for each ticket.
   virtual void wait(Ticket ticket) = 0;
 };
 
