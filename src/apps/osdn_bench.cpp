@@ -186,6 +186,7 @@ ExitCode bench_train(Arguments args) {
         {"loss_last", speed.loss_last},
         {"steps", args.train.steps}};
     if (together) {
+      row["hosts"] = speed.ranks / world.place().local_size;
       row["shard_optimizer"] = dist.shard_optimizer;
       row["reduce_dtype"] = dist.reduce_dtype;
       row["bucket_mb"] = dist.bucket_mb;
@@ -285,7 +286,8 @@ ExitCode bench(int argc, char** argv) {
   CLI::App* train =
       app.add_subcommand("train", "training steps on random tokens");
   add_configurations(*train, args);
-  train->add_option("--tokens", args.train.tokens, "tokens a step, on each rank")
+  train
+      ->add_option("--tokens", args.train.tokens, "tokens a step, on each rank")
       ->check(integer_from(2))
       ->capture_default_str();
   train

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <numeric>
+#include <utility>
 
 #include "least_squares.h"
 #include "osdn/config/reader.h"
@@ -39,7 +42,7 @@ Point point_of(const MeasuredStep& step, const Measurements& measured) {
   ScalingCase scaling;
   scaling.model = config.model;
   scaling.dist = step.dist;
-  scaling.tokens = step.tokens / step.ranks;
+  scaling.tokens = step.tokens;
   scaling.micro_batches = step.micro_batches;
   const MeasuredStep one =
       reference_of(measured.steps, step.config, scaling.tokens);
@@ -90,18 +93,13 @@ std::vector<Unknown> unknowns_of(const std::vector<Point>& points,
   return unknowns;
 }
 
-}  // namespace
-
-ScalingFit fit_scaling(const Measurements& measured, const Cluster& start) {
+std::vector<Point> points_of(const Measurements& measured) {
   std::vector<Point> points;
   for (const MeasuredTransfer& transfer : measured.transfers) {
     points.push_back(point_of(transfer));
   }
-  bool with_steps = false;
   for (const MeasuredStep& step : measured.steps) {
-    if (step.ranks == 1) continue;
-    points.push_back(point_of(step, measured));
-    with_steps = true;
+    if (step.ranks > 1) points.push_back(point_of(step, measured));
   }
   if (points.empty()) {
     throw Error(
@@ -109,7 +107,54 @@ ScalingFit fit_scaling(const Measurements& measured, const Cluster& start) {
         "ranks among the measurements",
         ExitCode::kBadInput);
   }
-  const std::vector<Unknown> unknowns = unknowns_of(points, with_steps);
+  return points;
+}
+
+std::vector<double> errors_of(const std::vector<Point>& points,
+                              const Cluster& cluster) {
+  std::vector<double> errors;
+  for (const Point& point : points) {
+    errors.push_back(point.model_s(cluster) / point.measured_s - 1);
+  }
+  return errors;
+}
+
+double square(const std::vector<double>& errors) {
+  return std::inner_product(errors.begin(), errors.end(), errors.begin(), 0.0);
+}
+
+/// The logarithm of a slowdown is the unknown: none has no logarithm.
+Cluster with_slowdown(Cluster cluster) {
+  cluster.slowdown = std::max(cluster.slowdown, 0.01);
+  return cluster;
+}
+
+/// Another place to begin: links of other orders of magnitude leave no trace of
+/// themselves in a step that hides them.
+Cluster nearest_start(const std::vector<Point>& points, const Cluster& start) {
+  Cluster best = with_slowdown(start);
+  double least = std::numeric_limits<double>::infinity();
+  for (const double slower : {1.0, 8.0, 64.0, 512.0, 4096.0}) {
+    Cluster cluster = with_slowdown(start);
+    for (Link* link : {&cluster.intra, &cluster.inter}) {
+      link->bytes_per_s /= slower;
+    }
+    const double errors = square(errors_of(points, cluster));
+    if (errors < least) {
+      least = errors;
+      best = cluster;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+ScalingFit fit_scaling(const Measurements& measured, const Cluster& start) {
+  const std::vector<Point> points = points_of(measured);
+  const std::vector<Unknown> unknowns = unknowns_of(
+      points, std::any_of(measured.steps.begin(), measured.steps.end(),
+                          [](const MeasuredStep& s) { return s.ranks > 1; }));
   const auto cluster_at = [&](const std::vector<double>& x) {
     Cluster cluster = start;
     for (std::size_t j = 0; j < x.size(); ++j) {
@@ -118,37 +163,40 @@ ScalingFit fit_scaling(const Measurements& measured, const Cluster& start) {
     cluster.slowdown = std::min(cluster.slowdown, 0.9);
     return cluster;
   };
-  std::vector<double> x;
-  Cluster from = start;
-  from.slowdown = std::max(from.slowdown, 0.01);  // none has no logarithm
-  for (const Unknown& unknown : unknowns) {
-    x.push_back(std::log(unknown.number(from)));
+  const auto fit_from = [&](Cluster from) {
+    std::vector<double> x;
+    for (const Unknown& unknown : unknowns) {
+      x.push_back(std::log(unknown.number(from)));
+    }
+    return least_squares(
+        [&](const std::vector<double>& at) {
+          return errors_of(points, cluster_at(at));
+        },
+        x);
+  };
+  LeastSquares found = fit_from(with_slowdown(start));
+  LeastSquares other = fit_from(nearest_start(points, start));
+  if (square(other.residuals) < square(found.residuals)) {
+    found = std::move(other);
   }
-  const LeastSquares found = least_squares(
-      [&](const std::vector<double>& at) {
-        const Cluster cluster = cluster_at(at);
-        std::vector<double> errors;
-        for (const Point& point : points) {
-          errors.push_back(point.model_s(cluster) / point.measured_s - 1);
-        }
-        return errors;
-      },
-      x);
 
   ScalingFit fit;
   fit.cluster = cluster_at(found.x);
   for (std::size_t j = 0; j < unknowns.size(); ++j) {
-    fit.values.push_back({unknowns[j].name, unknowns[j].number(fit.cluster),
-                          found.determined[j], found.deviation[j]});
+    double& number = unknowns[j].number(fit.cluster);
+    Cluster before = start;
+    if (!found.determined[j]) number = unknowns[j].number(before);
+    fit.values.push_back(
+        {unknowns[j].name, number, found.determined[j], found.deviation[j]});
   }
   for (const Point& point : points) {
     fit.points.push_back(
         {point.what, point.measured_s, point.model_s(fit.cluster)});
-    const double error = std::abs(fit.points.back().error());
-    fit.max_error = std::max(fit.max_error, error);
-    fit.rms_error += error * error;
+    fit.max_error =
+        std::max(fit.max_error, std::abs(fit.points.back().error()));
   }
-  fit.rms_error = std::sqrt(fit.rms_error / static_cast<double>(points.size()));
+  fit.rms_error = std::sqrt(square(errors_of(points, fit.cluster)) /
+                            static_cast<double>(points.size()));
   return fit;
 }
 

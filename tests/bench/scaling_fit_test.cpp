@@ -60,7 +60,6 @@ void add_steps(Measurements& measured, std::int64_t tokens, int ranks,
       MeasuredStep step = one;
       step.ranks = ranks;
       step.hosts = hosts;
-      step.tokens = tokens * ranks;
       step.dist.reduce_dtype = reduce;
       step.dist.shard_optimizer = sharded;
       scaling.dist = step.dist;
@@ -127,6 +126,21 @@ TEST(ScalingFit, states_the_error_of_noisy_figures) {
   EXPECT_NEAR(fit.rms_error, std::sqrt(squares / 7), 1e-12);
 }
 
+// A network a thousand times slower than the one that is begun with.
+TEST(ScalingFit, finds_links_of_another_order_of_magnitude) {
+  Measurements measured;
+  Cluster slow = hidden_cluster();
+  slow.intra = {2e8, 5e-5};
+  slow.gpus_per_host = 2;
+  for (const double bytes : {1e3, 1e5, 1e7}) {
+    measured.transfers.push_back(
+        {2, 1, bytes, collective_seconds(slow, 2, bytes)});
+  }
+  const ScalingFit fit = fit_scaling(measured, {});
+  EXPECT_NEAR(fit.cluster.intra.bytes_per_s, 2e8, 2e8 * 1e-3);
+  EXPECT_NEAR(fit.cluster.intra.latency_s, 5e-5, 5e-5 * 1e-3);
+}
+
 TEST(ScalingFit, leaves_what_no_figure_depends_on) {
   Measurements measured;
   measured.transfers.push_back(transfer(2, 1, 1e13));
@@ -144,7 +158,8 @@ TEST(ScalingFit, needs_something_to_fit) {
       test::message_of([&] { fit_scaling(measured, {}); }, ExitCode::kBadInput),
       HasSubstr("several ranks"));
   MeasuredStep step = measured.steps.front();
-  step.ranks = 2;  // of half the tokens a rank, which no one measured alone
+  step.ranks = 2;
+  step.tokens = 32768;  // which no one measured alone
   measured.steps.push_back(step);
   EXPECT_THAT(
       test::message_of([&] { fit_scaling(measured, {}); }, ExitCode::kUsage),

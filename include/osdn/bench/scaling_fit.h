@@ -17,7 +17,7 @@ struct MeasuredStep {
   std::string config{};
   int ranks = 1;
   int hosts = 1;
-  std::int64_t tokens = 0;  ///< of all ranks
+  std::int64_t tokens = 0;  ///< of each rank
   int micro_batches = 1;
   config::DistConfig dist{};
   double step_s = 0;
@@ -41,17 +41,18 @@ struct Measurements {
 /// Reads
 ///
 ///   {"copy_bytes_per_s": 4.27e12,
-///    "training": [{"config": "340m_osdn_apf.json", "tokens_per_step": 131072,
+///    "training": [{"config": "340m_osdn_apf.json", "tokens_per_step": 65536,
 ///                  "step_s": 0.35, "memory_bytes": 6e10, "ranks": 2,
 ///                  "hosts": 1, "micro_batches": 1, "reduce_dtype": "fp32",
 ///                  "shard_optimizer": true, "bucket_mb": 25}],
 ///    "collectives": [{"ranks": 2, "hosts": 1, "bytes": 2.5e7,
 ///                     "seconds": 1e-4}]}
 ///
-/// where all but config, tokens_per_step and step_s, or ranks, bytes and
-/// seconds, may be left out: one rank, one host, one micro-batch, and what the
-/// configuration says. Other keys are not looked at. Throws Error (kBadInput)
-/// with the file and the place.
+/// where tokens_per_step are those of each rank, and all but config,
+/// tokens_per_step and step_s, or ranks, bytes and seconds, may be left out:
+/// one rank, one host, one micro-batch, and what the configuration says. Other
+/// keys are not looked at. Throws Error (kBadInput) with the file and the
+/// place.
 Measurements read_measurements(const std::filesystem::path& file);
 
 /// The parts of a measured step: the update moves 30 bytes a parameter at the
