@@ -29,16 +29,18 @@ function(osdn_add_area area)
   endif()
 endfunction()
 
-# osdn_add_program(NAME DEPS area...): src/apps/<name>.cpp (dashes become
-# underscores) -> a program of that name, installed.
+# osdn_add_program(NAME DEPS area... [SOURCES file...]): src/apps/<name>.cpp
+# (dashes become underscores), and more files beside it -> a program of that
+# name, installed.
 function(osdn_add_program name)
-  cmake_parse_arguments(arg "" "" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPS;LIBS;SOURCES" ${ARGN})
   string(REPLACE "-" "_" file "${name}")
   set(source "${CMAKE_SOURCE_DIR}/src/apps/${file}.cpp")
   if(NOT EXISTS "${source}")
     return()
   endif()
-  add_executable(${name} "${source}")
+  list(TRANSFORM arg_SOURCES PREPEND "${CMAKE_SOURCE_DIR}/src/apps/")
+  add_executable(${name} "${source}" ${arg_SOURCES})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE osdn_flags CLI11::CLI11 ${arg_LIBS})
   foreach(dep IN LISTS arg_DEPS)

@@ -1,4 +1,5 @@
-// osdn-bench: the speed of this machine, its operators and its training.
+// osdn-bench: the speed of this machine, its operators and its training, and of
+// many GPUs by a model.
 
 #include <CLI/CLI.hpp>
 #include <fstream>
@@ -25,6 +26,7 @@
 #include "osdn/ops/gpu.h"
 #include "osdn/report/format.h"
 #include "osdn/report/table.h"
+#include "scaling_command.h"
 
 namespace {
 
@@ -184,6 +186,7 @@ ExitCode bench_train(Arguments args) {
         {"loss_last", speed.loss_last},
         {"steps", args.train.steps}};
     if (together) {
+      row["hosts"] = speed.ranks / world.place().local_size;
       row["shard_optimizer"] = dist.shard_optimizer;
       row["reduce_dtype"] = dist.reduce_dtype;
       row["bucket_mb"] = dist.bucket_mb;
@@ -266,8 +269,10 @@ void add_configurations(CLI::App& command, Arguments& args) {
 }
 
 ExitCode bench(int argc, char** argv) {
-  CLI::App app("Measures this machine: operators, training, generation.",
-               "osdn-bench");
+  CLI::App app(
+      "Measures this machine: operators, training, generation; and models "
+      "training on many.",
+      "osdn-bench");
   app.set_version_flag("--version", osdn::version_line("osdn-bench"));
   app.require_subcommand(1);
   Arguments args;
@@ -281,7 +286,8 @@ ExitCode bench(int argc, char** argv) {
   CLI::App* train =
       app.add_subcommand("train", "training steps on random tokens");
   add_configurations(*train, args);
-  train->add_option("--tokens", args.train.tokens, "tokens a step, on each rank")
+  train
+      ->add_option("--tokens", args.train.tokens, "tokens a step, on each rank")
       ->check(integer_from(2))
       ->capture_default_str();
   train
@@ -319,6 +325,7 @@ ExitCode bench(int argc, char** argv) {
                    "decoded of each sequence")
       ->check(integer_from(1))
       ->capture_default_str();
+  osdn::apps::ScalingCommand scaling(app);
   for (CLI::App* command : {kernels, train, generate}) {
     command->add_option("--json", args.json, "write the figures to this file")
         ->check(check_path);
@@ -327,6 +334,7 @@ ExitCode bench(int argc, char** argv) {
     return *code;
   }
   if (kernels->parsed()) return bench_kernels(args);
+  if (scaling.parsed()) return scaling.run();
   return train->parsed() ? bench_train(args) : bench_generate(args);
 }
 

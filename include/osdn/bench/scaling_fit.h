@@ -1,0 +1,102 @@
+#pragma once
+// The links of the scaling model from measured runs: what it takes as given is
+// found by least squares, and how far it is off is said.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "osdn/bench/scaling.h"
+
+namespace osdn::bench {
+
+/// A step that was timed: an entry of "training" in the JSON of `osdn-bench
+/// train`.
+struct MeasuredStep {
+  std::string config{};
+  int ranks = 1;
+  int hosts = 1;
+  std::int64_t tokens = 0;  ///< of each rank
+  int micro_batches = 1;
+  config::DistConfig dist{};
+  double step_s = 0;
+  double memory_bytes = 0;  ///< held at most by a GPU; 0: not said
+};
+
+/// A reduce-scatter or all-gather that was timed: an entry of "collectives".
+struct MeasuredTransfer {
+  int ranks = 0;
+  int hosts = 1;
+  double bytes = 0;  ///< of the whole bucket
+  double seconds = 0;
+};
+
+struct Measurements {
+  double copy_bytes_per_s = 0;  ///< of a GPU, read and written; 0: not said
+  std::vector<MeasuredStep> steps{};
+  std::vector<MeasuredTransfer> transfers{};
+};
+
+/// Reads
+///
+///   {"copy_bytes_per_s": 4.27e12,
+///    "training": [{"config": "340m_osdn_apf.json", "tokens_per_step": 65536,
+///                  "step_s": 0.35, "memory_bytes": 6e10, "ranks": 2,
+///                  "hosts": 1, "micro_batches": 1, "reduce_dtype": "fp32",
+///                  "shard_optimizer": true, "bucket_mb": 25}],
+///    "collectives": [{"ranks": 2, "hosts": 1, "bytes": 2.5e7,
+///                     "seconds": 1e-4}]}
+///
+/// where tokens_per_step are those of each rank, and all but config,
+/// tokens_per_step and step_s, or ranks, bytes and seconds, may be left out:
+/// one rank, one host, one micro-batch, and what the configuration says. Other
+/// keys are not looked at. Throws Error (kBadInput) with the file and the
+/// place.
+Measurements read_measurements(const std::filesystem::path& file);
+
+/// The parts of a measured step: the update moves 30 bytes a parameter at the
+/// rate of a copy, the backward takes twice as long as the forward.
+StepCompute split_step(const config::ModelConfig& model, double step_s,
+                       double copy_bytes_per_s);
+
+/// That of one rank with this configuration, for a step of `tokens` where there
+/// is one (0: any). Throws Error when there is none.
+MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
+                          const std::string& config, std::int64_t tokens);
+
+/// What docs/results/h200.md has for configurations that osdn ships.
+Measurements h200_measurements();
+
+struct FittedValue {
+  std::string name{};
+  double value = 0;
+  bool determined = false;  ///< else as it was before: no point depends on it
+  /// One standard deviation as a part of the value; 0 where there are no more
+  /// points than values.
+  double error = 0;
+};
+
+struct FittedPoint {
+  std::string what{};
+  double measured_s = 0;
+  double model_s = 0;
+  double error() const { return model_s / measured_s - 1; }
+};
+
+struct ScalingFit {
+  Cluster cluster{};
+  std::vector<FittedValue> values{};
+  std::vector<FittedPoint> points{};
+  double rms_error = 0;  ///< of the points' error()
+  double max_error = 0;
+};
+
+/// Fits bandwidth and latency of the links that the points use, and the
+/// slowdown where steps are among them, beginning with those of `start`, so
+/// that the sum of squared relative errors is least (Levenberg and Marquardt).
+/// Steps of several ranks need one of one rank with as many tokens a rank.
+/// Throws Error where there is nothing to fit.
+ScalingFit fit_scaling(const Measurements& measured, const Cluster& start);
+
+}  // namespace osdn::bench

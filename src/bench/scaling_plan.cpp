@@ -1,0 +1,178 @@
+#include "scaling_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "osdn/arch/parameter_table.h"
+#include "osdn/dist/shard_layout.h"
+
+namespace osdn::bench {
+namespace {
+
+using arch::Parameter;
+using arch::Part;
+
+/// The share of the computation that comes with each parameter, in the order of
+/// the table; one more for a tied head, which is the embedding used again.
+std::vector<double> shares(const std::vector<Parameter>& table, bool tied) {
+  std::vector<double> share;
+  for (const Parameter& parameter : table) {
+    const bool multiplies =
+        parameter.shape.size() == 2 && parameter.part != Part::kEmbedding;
+    share.push_back(multiplies ? static_cast<double>(parameter.numel()) : 0);
+  }
+  if (tied) share.push_back(static_cast<double>(table.front().numel()));
+  const double all = std::accumulate(share.begin(), share.end(), 0.0);
+  for (double& one : share) one /= all;
+  return share;
+}
+
+DType computed_in(const Parameter& parameter) {
+  return parameter.keep_fp32 ? DType::kF32 : DType::kBF16;
+}
+
+class Planner {
+ public:
+  Planner(const ScalingCase& scaling, const Cluster& cluster, int ranks)
+      : scaling_(scaling),
+        cluster_(cluster),
+        ranks_(ranks),
+        table_(arch::parameter_table(scaling.model)),
+        shares_(shares(table_, scaling.model.tie_word_embeddings)) {
+    std::vector<dist::FlatTensor> tensors;
+    for (auto p = table_.rbegin(); p != table_.rend(); ++p) {
+      tensors.push_back({computed_in(*p), p->numel()});
+    }
+    const double element = reduce_bytes(DType::kBF16);
+    buckets_ = dist::make_buckets(
+        tensors, ranks,
+        static_cast<std::int64_t>(scaling.dist.bucket_mb * 1e6 / element));
+    bucket_of_.resize(table_.size());
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      for (const dist::Bucket::Item& item : buckets_[b].items) {
+        bucket_of_[table_.size() - 1 - item.tensor] = b;
+      }
+    }
+  }
+
+  ScalingPlan plan() {
+    ScalingPlan out;
+    out.buckets = static_cast<int>(buckets_.size());
+    const bool gathers = scaling_.dist.shard_optimizer && ranks_ > 1;
+    if (gathers) gather_weights(out);
+    const double parts = scaling_.micro_batches;
+    for (int micro = 0; micro < scaling_.micro_batches; ++micro) {
+      forward(out, scaling_.compute.forward_s / parts, gathers && micro == 0);
+      backward(out, scaling_.compute.backward_s / parts,
+               micro + 1 == scaling_.micro_batches);
+    }
+    return out;
+  }
+
+ private:
+  double reduce_bytes(DType computed) const {
+    return scaling_.dist.reduce_dtype == "bf16" && computed == DType::kBF16 ? 2
+                                                                            : 4;
+  }
+
+  /// Weights come in the order in which the forward uses them.
+  void gather_weights(ScalingPlan& out) const {
+    for (auto b = buckets_.rbegin(); b != buckets_.rend(); ++b) {
+      out.transfers.push_back(
+          collective_seconds(cluster_, ranks_,
+                             static_cast<double>(b->size) *
+                                 static_cast<double>(size_of(b->dtype))));
+    }
+    // They begin at once.
+    out.work.push_back({0, 0, static_cast<int>(out.transfers.size())});
+  }
+
+  void forward(ScalingPlan& out, double seconds, bool waits) const {
+    for (std::size_t i = 0; i < shares_.size(); ++i) {
+      // Bucket b is the last but b to be gathered.
+      const int after = waits && i < table_.size()
+                            ? static_cast<int>(buckets_.size() - bucket_of_[i])
+                            : 0;
+      out.work.push_back({shares_[i] * seconds, after, 0});
+    }
+  }
+
+  void backward(ScalingPlan& out, double seconds, bool last) const {
+    std::vector<std::size_t> missing;
+    for (const dist::Bucket& b : buckets_) missing.push_back(b.items.size());
+    std::size_t next = 0;
+    for (std::size_t i = shares_.size(); i-- > 0;) {
+      ScalingWork work{shares_[i] * seconds, 0, 0};
+      if (last && i < table_.size()) {
+        --missing[bucket_of_[i]];
+        for (; next < buckets_.size() && missing[next] == 0; ++next) {
+          sum_gradients(out, buckets_[next]);
+          ++work.releases;
+        }
+      }
+      out.work.push_back(work);
+    }
+  }
+
+  void sum_gradients(ScalingPlan& out, const dist::Bucket& bucket) const {
+    const double once = collective_seconds(
+        cluster_, ranks_,
+        static_cast<double>(bucket.size) * reduce_bytes(bucket.dtype));
+    out.transfers.push_back(scaling_.dist.shard_optimizer ? once : 2 * once);
+  }
+
+  const ScalingCase& scaling_;
+  const Cluster& cluster_;
+  const int ranks_;
+  const std::vector<Parameter> table_;
+  const std::vector<double> shares_;
+  std::vector<dist::Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  ///< by place in the table
+};
+
+}  // namespace
+
+ScalingPlan plan_step(const ScalingCase& scaling, const Cluster& cluster,
+                      int ranks) {
+  return Planner(scaling, cluster, ranks).plan();
+}
+
+Timeline play(const ScalingPlan& plan, double slowdown) {
+  const std::size_t works = plan.work.size();
+  const std::size_t transfers = plan.transfers.size();
+  std::size_t w = 0;  // at work on, or waiting to begin
+  std::size_t t = 0;
+  std::size_t released = 0;
+  double now = 0;
+  double work_left = works > 0 ? plan.work[0].seconds : 0;
+  double transfer_left = transfers > 0 ? plan.transfers[0] : 0;
+  Timeline end;
+  while (w < works || t < released) {
+    const bool sending = t < released;
+    const bool working =
+        w < works && t >= static_cast<std::size_t>(plan.work[w].after);
+    if (!working && !sending) {
+      throw std::logic_error("work waits for a transfer that nothing releases");
+    }
+    const double speed = sending ? 1 - slowdown : 1;
+    // The next thing to end.
+    const double until_work = work_left / speed;
+    const bool work_ends = working && (!sending || until_work <= transfer_left);
+    const double passed = work_ends ? until_work : transfer_left;
+    now += passed;
+    if (working) work_left = std::max(0.0, work_left - passed * speed);
+    if (sending) transfer_left = std::max(0.0, transfer_left - passed);
+    if (work_ends) {
+      released += static_cast<std::size_t>(plan.work[w].releases);
+      end.work_end_s = now;
+      if (++w < works) work_left = plan.work[w].seconds;
+    } else {
+      end.transfers_end_s = now;
+      if (++t < transfers) transfer_left = plan.transfers[t];
+    }
+  }
+  return end;
+}
+
+}  // namespace osdn::bench

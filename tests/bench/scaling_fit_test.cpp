@@ -1,0 +1,352 @@
+#include "osdn/bench/scaling_fit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+#include <string>
+
+#include "osdn/config/reader.h"
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+#include "osdn/core/file.h"
+#include "support/message_of.h"
+#include "support/program.h"
+#include "support/temp_dir.h"
+
+namespace osdn::bench {
+namespace {
+
+using testing::HasSubstr;
+
+Cluster hidden_cluster() {
+  Cluster cluster;
+  cluster.intra = {250e9, 6e-6};
+  cluster.inter = {30e9, 25e-6};
+  cluster.slowdown = 0.06;
+  return cluster;
+}
+
+/// What that cluster would measure.
+MeasuredTransfer transfer(int ranks, int hosts, double bytes,
+                          double error = 0) {
+  Cluster cluster = hidden_cluster();
+  cluster.gpus_per_host = ranks / hosts;
+  return {ranks, hosts, bytes,
+          collective_seconds(cluster, ranks, bytes) * (1 + error)};
+}
+
+void add_steps(Measurements& measured, std::int64_t tokens, int ranks,
+               int hosts) {
+  const config::Config config = config::load({"340m_deltanet.json", {}});
+  MeasuredStep one;
+  one.config = "340m_deltanet.json";
+  one.dist = config.dist;
+  one.tokens = tokens;
+  one.step_s = 0.008 + 0.3 * static_cast<double>(tokens) / 65536;
+  measured.steps.push_back(one);
+  ScalingCase scaling;
+  scaling.model = config.model;
+  scaling.tokens = tokens;
+  scaling.compute =
+      split_step(config.model, one.step_s, measured.copy_bytes_per_s);
+  for (const char* reduce : {"fp32", "bf16"}) {
+    for (const bool sharded : {false, true}) {
+      MeasuredStep step = one;
+      step.ranks = ranks;
+      step.hosts = hosts;
+      step.dist.reduce_dtype = reduce;
+      step.dist.shard_optimizer = sharded;
+      scaling.dist = step.dist;
+      Cluster cluster = hidden_cluster();
+      cluster.gpus_per_host = ranks / hosts;
+      step.step_s = simulate_step(scaling, cluster, ranks).step_s;
+      measured.steps.push_back(step);
+    }
+  }
+}
+
+TEST(ScalingFit, finds_the_links_that_made_the_figures) {
+  Measurements measured;
+  for (const double bytes : {1e4, 1e6, 25e6, 4e8}) {
+    measured.transfers.push_back(transfer(2, 1, bytes));
+    measured.transfers.push_back(transfer(16, 2, bytes));
+  }
+  const ScalingFit fit = fit_scaling(measured, {});
+  EXPECT_NEAR(fit.cluster.intra.bytes_per_s, 250e9, 250e9 * 1e-4);
+  EXPECT_NEAR(fit.cluster.intra.latency_s, 6e-6, 6e-6 * 1e-4);
+  EXPECT_NEAR(fit.cluster.inter.bytes_per_s, 30e9, 30e9 * 1e-4);
+  EXPECT_NEAR(fit.cluster.inter.latency_s, 25e-6, 25e-6 * 1e-4);
+  EXPECT_LT(fit.max_error, 1e-5);
+  ASSERT_EQ(fit.values.size(), 4U);
+  for (const FittedValue& value : fit.values) EXPECT_TRUE(value.determined);
+  EXPECT_EQ(fit.points.size(), 8U);
+  EXPECT_EQ(fit.cluster.slowdown, 0);
+}
+
+// Steps alone: short ones show the links, all show the slowdown.
+TEST(ScalingFit, finds_them_from_steps) {
+  Measurements measured;
+  measured.copy_bytes_per_s = 4e12;
+  add_steps(measured, 1024, 2, 1);
+  add_steps(measured, 16384, 2, 1);
+  add_steps(measured, 65536, 2, 1);
+  const ScalingFit fit = fit_scaling(measured, {});
+  EXPECT_NEAR(fit.cluster.intra.bytes_per_s, 250e9, 250e9 * 0.01);
+  EXPECT_NEAR(fit.cluster.intra.latency_s, 6e-6, 6e-6 * 0.05);
+  EXPECT_NEAR(fit.cluster.slowdown, 0.06, 0.06 * 0.05);
+  EXPECT_LT(fit.max_error, 1e-3);
+  // Nothing was measured between hosts.
+  EXPECT_EQ(fit.cluster.inter.bytes_per_s, Cluster().inter.bytes_per_s);
+  EXPECT_EQ(fit.points.size(), 12U);
+}
+
+TEST(ScalingFit, states_the_error_of_noisy_figures) {
+  Measurements measured;
+  double sign = 0.05;
+  for (const double bytes : {1e4, 3e4, 1e6, 3e6, 25e6, 1e8, 4e8}) {
+    measured.transfers.push_back(transfer(2, 1, bytes, sign));
+    sign = -sign;
+  }
+  const ScalingFit fit = fit_scaling(measured, {});
+  EXPECT_GT(fit.rms_error, 0.03);
+  EXPECT_LT(fit.rms_error, 0.06);
+  EXPECT_GE(fit.max_error, fit.rms_error);
+  EXPECT_GT(fit.values[0].error, 0.01);
+  EXPECT_NEAR(fit.values[0].value, 250e9, 250e9 * 4 * fit.values[0].error);
+  double squares = 0;
+  for (const FittedPoint& point : fit.points) {
+    squares += point.error() * point.error();
+  }
+  EXPECT_NEAR(fit.rms_error, std::sqrt(squares / 7), 1e-12);
+}
+
+// A network a thousand times slower than the one that is begun with.
+TEST(ScalingFit, finds_links_of_another_order_of_magnitude) {
+  Measurements measured;
+  Cluster slow = hidden_cluster();
+  slow.intra = {2e8, 5e-5};
+  slow.gpus_per_host = 2;
+  for (const double bytes : {1e3, 1e5, 1e7}) {
+    measured.transfers.push_back(
+        {2, 1, bytes, collective_seconds(slow, 2, bytes)});
+  }
+  const ScalingFit fit = fit_scaling(measured, {});
+  EXPECT_NEAR(fit.cluster.intra.bytes_per_s, 2e8, 2e8 * 1e-3);
+  EXPECT_NEAR(fit.cluster.intra.latency_s, 5e-5, 5e-5 * 1e-3);
+}
+
+TEST(ScalingFit, leaves_what_no_figure_depends_on) {
+  Measurements measured;
+  measured.transfers.push_back(transfer(2, 1, 1e13));
+  measured.transfers.push_back(transfer(2, 1, 2e13));
+  const ScalingFit fit = fit_scaling(measured, {});
+  ASSERT_EQ(fit.values.size(), 2U);
+  EXPECT_TRUE(fit.values[0].determined);
+  EXPECT_FALSE(fit.values[1].determined);
+  EXPECT_DOUBLE_EQ(fit.cluster.intra.latency_s, Cluster().intra.latency_s);
+}
+
+TEST(ScalingFit, needs_something_to_fit) {
+  Measurements measured = h200_measurements();
+  EXPECT_THAT(
+      test::message_of([&] { fit_scaling(measured, {}); }, ExitCode::kBadInput),
+      HasSubstr("several ranks"));
+  MeasuredStep step = measured.steps.front();
+  step.ranks = 2;
+  step.tokens = 32768;  // which no one measured alone
+  measured.steps.push_back(step);
+  EXPECT_THAT(
+      test::message_of([&] { fit_scaling(measured, {}); }, ExitCode::kUsage),
+      HasSubstr("32768 tokens"));
+}
+
+TEST(SplitStep, is_whole_again) {
+  const config::Config config = config::load({"340m_deltanet.json", {}});
+  // 30 bytes for each of 374,362,112 parameters, in a tenth of a second.
+  const StepCompute compute = split_step(config.model, 0.4, 300 * 374362112.0);
+  EXPECT_DOUBLE_EQ(compute.optimizer_s, 0.1);
+  EXPECT_DOUBLE_EQ(compute.forward_s, 0.1);
+  EXPECT_DOUBLE_EQ(compute.backward_s, 0.2);
+  EXPECT_THROW(split_step(config.model, 0.1, 300 * 374362112.0), Error);
+}
+
+// The table of docs/results/h200.md is where the figures come from.
+TEST(H200Measurements, are_those_of_the_page) {
+  const std::map<std::string, std::string> titles = {
+      {"DeltaNet 340M", "340m_deltanet"},
+      {"OSDN 340M", "340m_osdn"},
+      {"OSDN-APF 340M", "340m_osdn_apf"},
+      {"GDN 340M", "340m_gdn"},
+      {"KDA 340M", "340m_kda"},
+      {"Transformer 340M", "340m_transformer"},
+      {"DeltaNet 1.3B", "1.3b_deltanet"}};
+  const Measurements measured = h200_measurements();
+  const std::string page =
+      read_file(std::string(OSDN_SOURCE_DIR) + "/docs/results/h200.md");
+  const std::regex row(
+      R"(^\| ([^|]+) \| ([0-9.]+) \| [0-9.]+ k \| ([0-9.]+) GiB \|)");
+  std::istringstream lines(page);
+  std::string line;
+  std::size_t seen = 0;
+  while (std::getline(lines, line)) {
+    std::smatch match;
+    if (!std::regex_search(line, match, row)) continue;
+    const auto title = titles.find(match[1]);
+    if (title == titles.end()) continue;
+    const MeasuredStep step = reference_of(measured.steps, title->second, 0);
+    EXPECT_DOUBLE_EQ(step.step_s, std::stod(match[2]) * 1e-3) << line;
+    EXPECT_DOUBLE_EQ(step.memory_bytes, std::stod(match[3]) * (1 << 30));
+    ++seen;
+  }
+  EXPECT_EQ(seen, measured.steps.size());
+  EXPECT_THAT(page, HasSubstr(concat("copy ", measured.copy_bytes_per_s / 1e12,
+                                     " TB/s")));
+  for (const MeasuredStep& step : measured.steps) {
+    EXPECT_NO_THROW(config::load({step.config, {}})) << step.config;
+  }
+}
+
+class MeasurementsFile : public testing::Test {
+ protected:
+  std::string write(const std::string& text) {
+    const auto path = folder_ / "runs.json";
+    std::ofstream(path) << text;
+    return path.string();
+  }
+  std::string message(const std::string& text) {
+    const std::string path = write(text);
+    return test::message_of([&] { read_measurements(path); },
+                            ExitCode::kBadInput);
+  }
+
+  test::TempDir folder_;
+};
+
+TEST_F(MeasurementsFile, is_read) {
+  const Measurements measured = read_measurements(write(R"({
+    "device": "a GPU", "copy_bytes_per_s": 4e12,
+    "training": [
+      {"config": "340m_osdn_apf.json", "tokens_per_step": 65536, "step_s": 0.3,
+       "memory_bytes": 7e10, "parameters": 1},
+      {"config": "340m_osdn_apf.json", "tokens_per_step": 262144,
+       "step_s": 0.35, "ranks": 4, "hosts": 2, "micro_batches": 2,
+       "reduce_dtype": "bf16", "shard_optimizer": false, "bucket_mb": 100}],
+    "collectives": [{"ranks": 4, "hosts": 2, "bytes": 1e6, "seconds": 1e-4}]
+  })"));
+  EXPECT_EQ(measured.copy_bytes_per_s, 4e12);
+  ASSERT_EQ(measured.steps.size(), 2U);
+  EXPECT_EQ(measured.steps[0].ranks, 1);
+  EXPECT_EQ(measured.steps[0].memory_bytes, 7e10);
+  const MeasuredStep& step = measured.steps[1];
+  EXPECT_EQ(step.ranks, 4);
+  EXPECT_EQ(step.hosts, 2);
+  EXPECT_EQ(step.tokens, 262144);
+  EXPECT_EQ(step.micro_batches, 2);
+  EXPECT_EQ(step.dist.reduce_dtype, "bf16");
+  EXPECT_FALSE(step.dist.shard_optimizer);
+  EXPECT_EQ(step.dist.bucket_mb, 100);
+  ASSERT_EQ(measured.transfers.size(), 1U);
+  EXPECT_EQ(measured.transfers[0].hosts, 2);
+  EXPECT_EQ(measured.transfers[0].seconds, 1e-4);
+}
+
+TEST_F(MeasurementsFile, that_is_wrong_is_refused_with_the_place) {
+  const std::string good =
+      R"("config": "340m_osdn.json", "tokens_per_step": 64, "step_s": 0.3)";
+  const auto training = [&](const std::string& more) {
+    return message("{\"training\": [{" + good + "}, {" + more + "}]}");
+  };
+  EXPECT_THAT(message("{"), HasSubstr("runs.json"));
+  EXPECT_THAT(message("[]"), HasSubstr("is no object"));
+  EXPECT_THAT(message("{}"), HasSubstr("neither \"training\" nor"));
+  EXPECT_THAT(message("{\"training\": 3}"), HasSubstr("is no list"));
+  EXPECT_THAT(message("{\"training\": [3]}"), HasSubstr("/training/0"));
+  EXPECT_THAT(training(""), HasSubstr("/training/1 has no text \"config\""));
+  EXPECT_THAT(training(R"("config": "340m_osdn.json", "tokens_per_step": 1.5)"),
+              HasSubstr("whole number"));
+  EXPECT_THAT(training(R"("config": "340m_osdn.json", "tokens_per_step": 64,
+                          "step_s": -1)"),
+              HasSubstr("above 0"));
+  EXPECT_THAT(training(good + R"(, "reduce_dtype": "fp8")"),
+              HasSubstr("neither fp32 nor bf16"));
+  EXPECT_THAT(training(good + R"(, "shard_optimizer": 1)"),
+              HasSubstr("neither true nor false"));
+  EXPECT_THAT(training(good + R"(, "ranks": 3, "hosts": 2)"),
+              HasSubstr("3 ranks on 2 hosts"));
+  EXPECT_THAT(message(R"({"collectives": [{"ranks": 1, "bytes": 1,
+                                           "seconds": 1}]})"),
+              HasSubstr("/collectives/0"));
+}
+
+class ScalingProgram : public MeasurementsFile {
+ protected:
+  int run(const std::vector<std::string>& arguments) {
+    std::vector<std::string> all = {OSDN_BIN_DIR "/osdn-bench", "scaling"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    test::Program program(all);
+    const int code = program.wait();
+    out_ = program.out();
+    err_ = program.err();
+    return code;
+  }
+  std::string out_;
+  std::string err_;
+};
+
+TEST_F(ScalingProgram, prints_and_writes_its_table) {
+  const std::string file = (folder_ / "out.json").string();
+  ASSERT_EQ(run({"--config", "340m_deltanet.json,1.3b_deltanet.json", "--set",
+                 "dist.bucket_mb=100", "--json", file}),
+            0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("buckets of 100 MB"));
+  EXPECT_THAT(out_, HasSubstr("1024"));
+  const auto json = nlohmann::json::parse(read_file(file));
+  ASSERT_EQ(json["scaling"].size(), 2U);
+  const auto& points = json["scaling"][0]["points"];
+  ASSERT_EQ(points.size(), 9U);
+  EXPECT_NEAR(points[0]["step_s"].get<double>(), 0.314, 1e-9);
+  EXPECT_EQ(points[8]["gpus"], 1024);
+  EXPECT_GT(points[8]["communication_s"], points[1]["communication_s"]);
+  EXPECT_EQ(json["cluster"]["algorithm"], "ring");
+}
+
+TEST_F(ScalingProgram, fits_first_and_then_uses_it) {
+  nlohmann::json measured;
+  for (const double bytes : {1e4, 1e6, 25e6}) {
+    const MeasuredTransfer t = transfer(2, 1, bytes);
+    measured["collectives"].push_back(
+        {{"ranks", 2}, {"bytes", bytes}, {"seconds", t.seconds}});
+  }
+  const std::string file = (folder_ / "out.json").string();
+  ASSERT_EQ(run({"--config", "340m_osdn.json", "--gpus", "8", "--fit",
+                 write(measured.dump()), "--json", file}),
+            0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("root mean square"));
+  const auto json = nlohmann::json::parse(read_file(file));
+  EXPECT_NEAR(json["cluster"]["intra_bytes_per_s"].get<double>(), 250e9, 1e8);
+  EXPECT_EQ(json["fit"]["points"].size(), 3U);
+}
+
+TEST_F(ScalingProgram, says_what_it_lacks) {
+  EXPECT_EQ(run({"--config", "1.3b_kda.json"}), 2);
+  EXPECT_THAT(err_, HasSubstr("no step of one GPU is known for 1.3b_kda.json"));
+  EXPECT_EQ(run({"--config", "1.3b_kda.json", "--step-ms", "500"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--tokens"));
+  EXPECT_EQ(run({"--config", "1.3b_kda.json", "--step-ms", "500", "--tokens",
+                 "32768", "--gpus", "8"}),
+            0)
+      << err_;
+  EXPECT_EQ(run({"--config", "340m_osdn.json", "--gpus", "12"}), 2);
+  EXPECT_THAT(err_, HasSubstr("12 GPUs do not fill hosts of 8"));
+}
+
+}  // namespace
+}  // namespace osdn::bench
