@@ -16,11 +16,14 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// "eval/piqa.jsonl" and "piqa.jsonl".
+/// "eval/piqa.jsonl" and "piqa.jsonl", as such and compressed.
 std::vector<fs::path> places(const std::string& name) {
   const fs::path whole(name);
-  std::vector<fs::path> all{whole};
-  if (whole.has_parent_path()) all.push_back(whole.filename());
+  std::vector<fs::path> all{whole, name + ".zst"};
+  if (whole.has_parent_path()) {
+    all.push_back(whole.filename());
+    all.push_back(whole.filename().string() + ".zst");
+  }
   return all;
 }
 

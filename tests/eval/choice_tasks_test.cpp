@@ -6,8 +6,8 @@
 
 #include <cmath>
 
+#include "eval/prepared_task.h"
 #include "osdn/eval/multiple_choice.h"
-#include "prepared_task.h"
 #include "support/message_of.h"
 
 namespace osdn::eval {

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <utility>
 
+#include "eval/prepared_task.h"
 #include "osdn/eval/request_hash.h"
-#include "prepared_task.h"
 #include "support/shared_data.h"
 
 namespace osdn::eval {

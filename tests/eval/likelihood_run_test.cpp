@@ -6,50 +6,16 @@
 #include <algorithm>
 #include <numeric>
 
+#include "choice_requests.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/random.h"
 #include "osdn/eval/likelihood_packs.h"
 #include "osdn/eval/model_runs.h"
 #include "osdn/model/trained_model.h"
-#include "prepared_task.h"
 #include "support/tiny_model.h"
 
 namespace osdn::eval {
 namespace {
-
-/// A word of tiny_text's alphabet.
-std::string word(Xoshiro256& random) {
-  std::string text;
-  for (std::uint64_t i = 0; i <= random.below(5); ++i) {
-    text += static_cast<char>('a' + random.below(8));
-  }
-  return text;
-}
-
-std::string words(Xoshiro256& random, std::uint64_t count) {
-  std::string text = word(random);
-  for (std::uint64_t i = 1; i < count; ++i) text += concat(" ", word(random));
-  return text;
-}
-
-/// Documents of two to four choices behind contexts of 1 to 60 words; every
-/// fifth has a context of its own for each choice, as WinoGrande has.
-RequestBatch choices(int documents) {
-  Xoshiro256 random(3);
-  RequestBatch batch;
-  for (int i = 0; i < documents; ++i) {
-    const std::string context = words(random, 1 + random.below(60));
-    const std::string same = concat(" ", words(random, 2));
-    for (std::uint64_t j = 0; j < 2 + random.below(3); ++j) {
-      const bool own = i % 5 == 4;
-      batch.requests.push_back(
-          {own ? concat(context, " ", word(random)) : context,
-           own ? same : concat(" ", words(random, 1 + random.below(4))), "", "",
-           i});
-    }
-  }
-  return batch;
-}
 
 class LikelihoodRun : public testing::Test {
  protected:
@@ -77,19 +43,7 @@ class LikelihoodRun : public testing::Test {
   }
   static std::vector<Answer> answers(const ModelSession& session,
                                      const RequestBatch& batch) {
-    return test::answers_of(*likelihood_run(session, batch),
-                            batch.requests.size());
-  }
-  /// Each request in a batch of its own.
-  static std::vector<Answer> alone(const ModelSession& session,
-                                   const RequestBatch& batch) {
-    std::vector<Answer> all;
-    for (const Request& request : batch.requests) {
-      RequestBatch one;
-      one.requests = {request};
-      all.push_back(answers(session, one).front());
-    }
-    return all;
+    return test::likelihoods(session, batch);
   }
   static void expect_near(const std::vector<Answer>& got,
                           const std::vector<Answer>& expected, double bound) {
@@ -107,7 +61,7 @@ class LikelihoodRun : public testing::Test {
 std::unique_ptr<osdn::test::TempDir> LikelihoodRun::dir_;
 
 TEST_F(LikelihoodRun, equals_one_token_at_a_time) {
-  const RequestBatch batch = choices(12);
+  const RequestBatch batch = test::choice_requests(12);
   for (const char* name : {"osdn", "hybrid", "softmax"}) {
     SCOPED_TRACE(name);
     Opened opened = open(name, at::kDouble);
@@ -149,12 +103,13 @@ TEST_F(LikelihoodRun, equals_one_token_at_a_time) {
 }
 
 TEST_F(LikelihoodRun, packing_order_and_batch_size_change_no_score) {
-  const RequestBatch batch = choices(70);
+  const RequestBatch batch = test::choice_requests(70);
   ASSERT_GE(batch.requests.size(), 200U);
   for (const char* name : {"osdn", "hybrid"}) {
     SCOPED_TRACE(name);
     Opened opened = open(name, at::kFloat);
-    const std::vector<Answer> expected = alone(opened.session(100000), batch);
+    const std::vector<Answer> expected =
+        test::likelihoods_alone(opened.session(100000), batch);
     for (const std::int64_t batch_tokens : {30, 500, 100000}) {
       SCOPED_TRACE(batch_tokens);
       expect_near(answers(opened.session(batch_tokens), batch), expected, 1e-4);
@@ -179,7 +134,7 @@ TEST_F(LikelihoodRun, packing_order_and_batch_size_change_no_score) {
 
 TEST_F(LikelihoodRun, a_row_without_anything_to_score_is_certain) {
   Opened opened = open("osdn", at::kFloat);
-  RequestBatch batch = choices(2);
+  RequestBatch batch = test::choice_requests(2);
   batch.requests[1].continuation = "";
   const auto got = answers(opened.session(500), batch);
   EXPECT_EQ(got[1].log_likelihood, 0);
@@ -191,7 +146,7 @@ TEST_F(LikelihoodRun, a_row_without_anything_to_score_is_certain) {
 
 TEST_F(LikelihoodRun, two_runs_give_the_same_bits) {
   Opened opened = open("osdn", at::kFloat);
-  const RequestBatch batch = choices(20);
+  const RequestBatch batch = test::choice_requests(20);
   EXPECT_EQ(answers(opened.session(300), batch),
             answers(opened.session(300), batch));
 }
@@ -208,10 +163,11 @@ class CountedTokens : public layers::AttentionObserver {
 TEST_F(LikelihoodRun, a_shared_beginning_runs_once) {
   Opened opened = open("osdn", at::kFloat);
   Xoshiro256 random(5);
-  const std::string context = words(random, 80);
+  const std::string context = test::words(random, 80);
   RequestBatch batch;
   for (int i = 0; i < 4; ++i) {
-    batch.requests.push_back({context, concat(" ", word(random)), "", "", 0});
+    batch.requests.push_back(
+        {context, concat(" ", test::words(random, 1)), "", "", 0});
   }
   CountedTokens counted;
   opened.trained.model.observe(&counted);
@@ -219,7 +175,7 @@ TEST_F(LikelihoodRun, a_shared_beginning_runs_once) {
   const std::int64_t together = counted.tokens;
   counted.tokens = 0;
   for (Request& request : batch.requests) request.document = -1;
-  alone(opened.session(10000), batch);
+  test::likelihoods_alone(opened.session(10000), batch);
   opened.trained.model.observe(nullptr);
   EXPECT_LT(together, counted.tokens / 3);
 }

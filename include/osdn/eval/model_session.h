@@ -23,11 +23,8 @@ struct ModelSession {
 class ObserverScope {
  public:
   ObserverScope(const ModelSession& session,
-                layers::AttentionObserver& observer)
-      : model_(session.trained.model) {
-    model_.observe(&observer);
-  }
-  ~ObserverScope() { model_.observe(nullptr); }
+                layers::AttentionObserver& observer);
+  ~ObserverScope();
   ObserverScope(const ObserverScope&) = delete;
   ObserverScope& operator=(const ObserverScope&) = delete;
 

@@ -23,7 +23,8 @@ class MissingData : public Error {
 
 /// The file of --data with one of these names (relative paths like
 /// "eval/piqa.jsonl": a folder of --data is searched for the path and for its
-/// last part, a file is compared with its last part), or the only file that
+/// last part, each also with .zst behind it; a file is compared so too), or the
+/// only file that
 /// --data names, whatever its name. Throws MissingData: kUsage without --data,
 /// else kBadInput saying what was looked for and where.
 std::filesystem::path task_file(const TaskContext& context,
