@@ -10,8 +10,6 @@
 #                        hosts reach each other, for MPI, NCCL and the watch
 #   --cores N            bind each rank to N cores (default: no binding; Open MPI
 #                        alone would leave a rank, with its loader, one core)
-#   --save-time S        seconds between SIGTERM to mpirun and SIGKILL to the
-#                        ranks (default: 600)
 #   --lost-after S       seconds that mpirun may outlive this host's ranks, which
 #                        it does when another host is gone (default: 60)
 #   --program PATH       the same on all hosts (default: build/release/bin/osdn-train)
@@ -29,7 +27,7 @@ set -euo pipefail
 source "$(dirname "$0")/common.sh"
 
 ranks="" hosts="" network="" cores="" dry_run=no
-save_time=600 lost_after=60
+lost_after=60
 program=$root/build/release/bin/osdn-train
 more=()
 while [[ $# -gt 0 && $1 != -- ]]; do
@@ -38,7 +36,6 @@ while [[ $# -gt 0 && $1 != -- ]]; do
     --hosts) hosts=${2:?--hosts needs a file} && shift ;;
     --network) network=${2:?--network needs an interface or a subnet} && shift ;;
     --cores) cores=${2:?--cores needs a number} && shift ;;
-    --save-time) save_time=${2:?--save-time needs seconds} && shift ;;
     --lost-after) lost_after=${2:?--lost-after needs seconds} && shift ;;
     --program) program=${2:?--program needs a path} && shift ;;
     --mpirun-option) more+=("${2:?--mpirun-option needs a word}") && shift ;;
@@ -56,7 +53,7 @@ command -v "$program" >/dev/null || die "there is no program $program; build it,
 
 gpus_here() { nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true; }
 
-command=(mpirun --mca odls_base_sigkill_timeout "$save_time")
+command=(mpirun)
 if [[ -n $cores ]]; then
   command+=(--map-by "slot:PE=$cores" --bind-to core)
 else
@@ -89,18 +86,21 @@ if [[ $dry_run == yes ]]; then
   exit 0
 fi
 
-# The ranks on this host, which are mpirun's children.
+# The living ranks on this host, which are mpirun's children.
 ranks_here() {
   local child children=() name
   name=$(basename "$program" | cut -c 1-15)
   read -r -d '' -a children < <(cat "/proc/$mpirun/task"/*/children 2>/dev/null) || true
   for child in "${children[@]}"; do
-    [[ $(cat "/proc/$child/comm" 2>/dev/null) != "$name" ]] || echo "$child"
+    # One that has ended and is not yet waited for has no command line.
+    [[ $(cat "/proc/$child/comm" 2>/dev/null) != "$name" ||
+      -z $(tr -d '\0' 2>/dev/null <"/proc/$child/cmdline") ]] || echo "$child"
   done
 }
 
-# One rank that is asked to stop tells the others. mpirun would not hand the wish
-# on: on SIGTERM it waits for --save-time, and only then are the ranks signalled.
+# One rank that is asked to stop tells the others. mpirun itself, on SIGTERM, lets
+# its odls_base_sigkill_timeout (1 s) pass and again before SIGKILL: no time to
+# save; and a longer one would also pass after every failure.
 mpirun="" asked=no
 # shellcheck disable=SC2317
 ask_to_stop() {

@@ -35,14 +35,13 @@ run=("$launch" --program "$work/bin/osdn-train")
 echo "- options"
 expect_ok "${run[@]}" --dry-run --ranks 4 -- --config a.json
 expect_output "--bind-to none --host localhost:4 -n 4"
-expect_output "--mca odls_base_sigkill_timeout 600"
+expect_no_output "sigkill"
 expect_output "osdn-train --config a.json"
 echo "a slots=2" >"$work/hosts"
 NCCL_DEBUG=INFO expect_ok "${run[@]}" --dry-run --hosts "$work/hosts" --network eth9 \
-  --cores 6 --save-time 30 --mpirun-option --tag-output -- --config a.json
+  --cores 6 --mpirun-option --tag-output -- --config a.json
 expect_output "--map-by slot:PE=6 --bind-to core --hostfile $work/hosts"
 expect_output "--mca oob_tcp_if_include eth9 --mca btl_tcp_if_include eth9"
-expect_output "sigkill_timeout 30"
 for variable in NCCL_DEBUG NCCL_SOCKET_IFNAME OSDN_ADDRESS; do
   expect_output "-x $variable"
 done
@@ -99,5 +98,4 @@ END
 chmod +x "$work/bin/srun"
 SLURM_CPUS_PER_TASK=7 expect_ok bash "$source_dir/scripts/slurm/train.sbatch" --config a.json
 expect_output "7 --mpi=pmix"
-expect_output "osdn-train --resume auto --config a.json"
-expect_ok grep -q '^#SBATCH --signal=TERM@' "$source_dir/scripts/slurm/train.sbatch"
+expect_output "osdn-train --resume auto --signal-before 10m --config a.json"
