@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "osdn/core/concat.h"
@@ -34,7 +35,11 @@ class Collector {
  public:
   Collector(const Collection& what, BatchRun& run, AnswerLog& log,
             const Ranks& ranks)
-      : what_(what), run_(run), log_(log), known_(log.answers(what.key)) {
+      : what_(what),
+        run_(run),
+        log_(log),
+        known_(log.answers(what.key)),
+        shows_progress_(ranks.rank == 0) {
     const auto count = static_cast<std::size_t>(ranks.count);
     for (std::size_t i = static_cast<std::size_t>(ranks.rank);
          i < run.packs().size(); i += count) {
@@ -56,17 +61,24 @@ class Collector {
       }
     }
     if (total == 0) return answers;
-    report::Progress progress({.label = what_.label,
-                               .unit = run_.unit(),
-                               .total = total,
-                               .stream = Stream::kStderr});
-    for (const std::size_t pack : open_) answer(pack, progress, answers);
-    progress.finish();
+    // Of several ranks, whose shares are alike, the first one shows its own.
+    std::optional<report::Progress> progress;
+    if (shows_progress_) {
+      progress.emplace(report::ProgressOptions{.label = what_.label,
+                                               .unit = run_.unit(),
+                                               .total = total,
+                                               .stream = Stream::kStderr});
+    }
+    const WorkDone work = [&](std::int64_t done) {
+      if (progress) progress->add(done);
+    };
+    for (const std::size_t pack : open_) answer(pack, work, answers);
+    if (progress) progress->finish();
     return answers;
   }
 
  private:
-  void answer(std::size_t pack, report::Progress& progress, Answers& answers) {
+  void answer(std::size_t pack, const WorkDone& work, Answers& answers) {
     std::vector<std::pair<std::size_t, Answer>> fresh;
     run_.answer(
         pack,
@@ -74,7 +86,7 @@ class Collector {
           check_finite(what_.batch->requests[row], found);
           fresh.emplace_back(row, std::move(found));
         },
-        [&](std::int64_t work) { progress.add(work); });
+        work);
     log_.append(what_.key, fresh);
     for (auto& [row, found] : fresh) answers[row] = std::move(found);
   }
@@ -83,6 +95,7 @@ class Collector {
   BatchRun& run_;
   AnswerLog& log_;
   const Answers& known_;
+  bool shows_progress_;
   std::vector<std::size_t> logged_, open_;  // packs of this rank
 };
 

@@ -224,6 +224,19 @@ TEST_F(CollectAnswers, any_number_of_ranks_gives_every_rank_the_same_answers) {
   }
 }
 
+TEST_F(CollectAnswers, the_first_rank_alone_shows_progress) {
+  for (const int rank : {0, 1}) {
+    AnswerLog log({}, rank);
+    testing::internal::CaptureStderr();
+    collect_answers({"t", "k", &batch_},
+                    [] { return std::make_unique<ScriptedRun>(kRows); }, log,
+                    {rank, 2, [](const std::string& mine) {
+                       return std::vector<std::string>{mine, mine};
+                     }});
+    EXPECT_EQ(testing::internal::GetCapturedStderr().empty(), rank == 1);
+  }
+}
+
 TEST_F(CollectAnswers, what_stops_one_rank_stops_all) {
   Meeting meeting(2);
   std::vector<std::string> messages(2);
