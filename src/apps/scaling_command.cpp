@@ -62,6 +62,8 @@ struct ScalingCommand::State {
     cluster_.intra = {intra_gb_ * 1e9, intra_us_ * 1e-6};
     cluster_.inter = {inter_gb_ * 1e9, inter_us_ * 1e-6};
     cluster_.launch_s = launch_us_ * 1e-6;
+    cluster_.stall_s = stall_us_ * 1e-6;
+    cluster_.overhead_s = overhead_ms_ * 1e-3;
     nlohmann::ordered_json out;
     if (!fit_.empty()) out["fit"] = fit();
     out["cluster"] = links();
@@ -128,6 +130,15 @@ struct ScalingCommand::State {
                     "communication")
         ->check(CLI::Range(0.0, 0.9))
         ->capture_default_str();
+    command
+        .add_option("--stall-us", stall_us_,
+                    "that the computation loses to each bucket")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    command
+        .add_option("--overhead-ms", overhead_ms_, "of a step of several ranks")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
   }
 
   nlohmann::ordered_json fit() {
@@ -175,7 +186,9 @@ struct ScalingCommand::State {
             {"inter_latency_s", cluster_.inter.latency_s},
             {"launch_s", cluster_.launch_s},
             {"algorithm", algorithm_},
-            {"slowdown", cluster_.slowdown}};
+            {"slowdown", cluster_.slowdown},
+            {"stall_s", cluster_.stall_s},
+            {"overhead_s", cluster_.overhead_s}};
   }
 
   /// What one GPU does in a step, as asked.
@@ -289,6 +302,8 @@ struct ScalingCommand::State {
   double inter_gb_ = cluster_.inter.bytes_per_s / 1e9;
   double inter_us_ = cluster_.inter.latency_s * 1e6;
   double launch_us_ = cluster_.launch_s * 1e6;
+  double stall_us_ = 0;
+  double overhead_ms_ = 0;
   std::string algorithm_ = "ring";
   std::string fit_;
   std::string json_;

@@ -94,7 +94,7 @@ bool improve(const Function& f, const Matrix& columns, Vector& x,
 
 }  // namespace
 
-LeastSquares least_squares(const Function& residuals, Vector x) {
+LeastSquares least_squares(const Function& residuals, Vector x, double ridge) {
   LeastSquares out;
   out.x = x;
   // Doubling e-fold what has a smaller effect than this on every point would
@@ -113,15 +113,22 @@ LeastSquares least_squares(const Function& residuals, Vector x) {
     for (std::size_t k = 0; k < free.size(); ++k) full[free[k]] = part[k];
     return full;
   };
-  const Function f = [&](const Vector& part) { return residuals(whole(part)); };
+  const Function f = [&](const Vector& part) {
+    Vector all_residuals = residuals(whole(part));
+    for (std::size_t k = 0; k < free.size(); ++k) {
+      all_residuals.push_back(ridge * (part[k] - x[free[k]]));
+    }
+    return all_residuals;
+  };
   Vector part;
   for (const std::size_t j : free) part.push_back(x[j]);
-  out.residuals = f(part);
+  Vector now = f(part);
   double damping = 1e-3;
   for (int i = 0; i < 200 && !free.empty(); ++i) {
-    if (!improve(f, derivatives(f, part), part, out.residuals, damping)) break;
+    if (!improve(f, derivatives(f, part), part, now, damping)) break;
   }
   out.x = whole(part);
+  out.residuals = residuals(out.x);
   out.deviation.assign(x.size(), 0);
   if (out.residuals.size() <= free.size()) return out;
   const double variance =

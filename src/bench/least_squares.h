@@ -17,10 +17,11 @@ struct LeastSquares {
   std::vector<double> deviation{};
 };
 
-/// Least sum of squares of `residuals`, which gives as many for any x.
+/// Least sum of squares of `residuals`, which gives as many for any x, and of
+/// `ridge` times each unknown's distance from where it began.
 LeastSquares least_squares(
     const std::function<std::vector<double>(const std::vector<double>&)>&
         residuals,
-    std::vector<double> x);
+    std::vector<double> x, double ridge);
 
 }  // namespace osdn::bench

@@ -84,7 +84,8 @@ ScalingPoint simulate_step(const ScalingCase& scaling, const Cluster& cluster,
   ScalingPoint point;
   point.ranks = ranks;
   point.buckets = plan.buckets;
-  point.step_s = std::max(end.work_end_s, end.transfers_end_s) + norm + update;
+  point.step_s = std::max(end.work_end_s, end.transfers_end_s) + norm + update +
+                 (ranks > 1 ? cluster.overhead_s : 0);
   point.tokens_per_s = static_cast<double>(scaling.tokens) / point.step_s;
   point.efficiency = scaling.compute.total() / point.step_s;
   point.exposed_s = std::max(0.0, point.step_s - scaling.compute.forward_s -

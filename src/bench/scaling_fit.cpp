@@ -15,6 +15,11 @@
 namespace osdn::bench {
 namespace {
 
+/// A value that is e^2 times what it began with counts as much as a run that is
+/// off by half a percent: figures that several values explain equally well are
+/// explained by plausible ones.
+constexpr double kTowardsStart = 0.0025;
+
 struct Point {
   std::string what;
   double measured_s;
@@ -87,8 +92,12 @@ std::vector<Unknown> unknowns_of(const std::vector<Point>& points,
   if (any(false)) add_link(unknowns, "in a host", &Cluster::intra);
   if (any(true)) add_link(unknowns, "between hosts", &Cluster::inter);
   if (with_steps) {
-    unknowns.push_back(
-        {"slowdown", [](Cluster& c) -> double& { return c.slowdown; }});
+    unknowns.push_back({"slowdown beside communication",
+                        [](Cluster& c) -> double& { return c.slowdown; }});
+    unknowns.push_back({"stall of a bucket, s",
+                        [](Cluster& c) -> double& { return c.stall_s; }});
+    unknowns.push_back({"overhead of a step, s",
+                        [](Cluster& c) -> double& { return c.overhead_s; }});
   }
   return unknowns;
 }
@@ -123,19 +132,21 @@ double square(const std::vector<double>& errors) {
   return std::inner_product(errors.begin(), errors.end(), errors.begin(), 0.0);
 }
 
-/// The logarithm of a slowdown is the unknown: none has no logarithm.
-Cluster with_slowdown(Cluster cluster) {
+/// Logarithms are the unknowns, and zero has none.
+Cluster above_zero(Cluster cluster) {
   cluster.slowdown = std::max(cluster.slowdown, 0.01);
+  cluster.stall_s = std::max(cluster.stall_s, 2e-5);
+  cluster.overhead_s = std::max(cluster.overhead_s, 1e-3);
   return cluster;
 }
 
 /// Another place to begin: links of other orders of magnitude leave no trace of
 /// themselves in a step that hides them.
 Cluster nearest_start(const std::vector<Point>& points, const Cluster& start) {
-  Cluster best = with_slowdown(start);
+  Cluster best = above_zero(start);
   double least = std::numeric_limits<double>::infinity();
   for (const double slower : {1.0, 8.0, 64.0, 512.0, 4096.0}) {
-    Cluster cluster = with_slowdown(start);
+    Cluster cluster = above_zero(start);
     for (Link* link : {&cluster.intra, &cluster.inter}) {
       link->bytes_per_s /= slower;
     }
@@ -172,9 +183,9 @@ ScalingFit fit_scaling(const Measurements& measured, const Cluster& start) {
         [&](const std::vector<double>& at) {
           return errors_of(points, cluster_at(at));
         },
-        x);
+        x, kTowardsStart);
   };
-  LeastSquares found = fit_from(with_slowdown(start));
+  LeastSquares found = fit_from(above_zero(start));
   LeastSquares other = fit_from(nearest_start(points, start));
   if (square(other.residuals) < square(found.residuals)) {
     found = std::move(other);

@@ -38,6 +38,7 @@ class Planner {
       : scaling_(scaling),
         cluster_(cluster),
         ranks_(ranks),
+        stall_s_(ranks > 1 ? cluster.stall_s : 0),
         table_(arch::parameter_table(scaling.model)),
         shares_(shares(table_, scaling.model.tie_word_embeddings)) {
     std::vector<dist::FlatTensor> tensors;
@@ -89,12 +90,15 @@ class Planner {
   }
 
   void forward(ScalingPlan& out, double seconds, bool waits) const {
+    int arrived = 0;
     for (std::size_t i = 0; i < shares_.size(); ++i) {
       // Bucket b is the last but b to be gathered.
       const int after = waits && i < table_.size()
                             ? static_cast<int>(buckets_.size() - bucket_of_[i])
                             : 0;
-      out.work.push_back({shares_[i] * seconds, after, 0});
+      const int more = std::max(0, after - arrived);
+      out.work.push_back({shares_[i] * seconds + more * stall_s_, after, 0});
+      arrived += more;
     }
   }
 
@@ -110,6 +114,7 @@ class Planner {
           sum_gradients(out, buckets_[next]);
           ++work.releases;
         }
+        work.seconds += work.releases * stall_s_;
       }
       out.work.push_back(work);
     }
@@ -125,6 +130,7 @@ class Planner {
   const ScalingCase& scaling_;
   const Cluster& cluster_;
   const int ranks_;
+  const double stall_s_;
   const std::vector<Parameter> table_;
   const std::vector<double> shares_;
   std::vector<dist::Bucket> buckets_;

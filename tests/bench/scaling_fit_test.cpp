@@ -29,6 +29,8 @@ Cluster hidden_cluster() {
   cluster.intra = {250e9, 6e-6};
   cluster.inter = {30e9, 25e-6};
   cluster.slowdown = 0.06;
+  cluster.stall_s = 4e-5;
+  cluster.overhead_s = 2e-3;
   return cluster;
 }
 
@@ -57,20 +59,31 @@ void add_steps(Measurements& measured, std::int64_t tokens, int ranks,
       split_step(config.model, one.step_s, measured.copy_bytes_per_s);
   for (const char* reduce : {"fp32", "bf16"}) {
     for (const bool sharded : {false, true}) {
-      MeasuredStep step = one;
-      step.ranks = ranks;
-      step.hosts = hosts;
-      step.dist.reduce_dtype = reduce;
-      step.dist.shard_optimizer = sharded;
-      scaling.dist = step.dist;
-      Cluster cluster = hidden_cluster();
-      cluster.gpus_per_host = ranks / hosts;
-      step.step_s = simulate_step(scaling, cluster, ranks).step_s;
-      measured.steps.push_back(step);
+      for (const double bucket_mb : {5.0, 100.0}) {
+        MeasuredStep step = one;
+        step.ranks = ranks;
+        step.hosts = hosts;
+        step.dist.reduce_dtype = reduce;
+        step.dist.shard_optimizer = sharded;
+        step.dist.bucket_mb = bucket_mb;
+        scaling.dist = step.dist;
+        Cluster cluster = hidden_cluster();
+        cluster.gpus_per_host = ranks / hosts;
+        step.step_s = simulate_step(scaling, cluster, ranks).step_s;
+        measured.steps.push_back(step);
+      }
     }
   }
 }
 
+/// Within `part` of the value.
+void expect_close(double value, double right, double part) {
+  EXPECT_NEAR(value, right, right * part);
+}
+
+// The pull towards the start, w = 0.0025, moves a logarithm x whose effect on
+// the points is J (relative, each) by w^2 (x - start) / J^T J: for links, with
+// J^T J of about 1 and a distance below 1.5, by less than 1e-4.
 TEST(ScalingFit, finds_the_links_that_made_the_figures) {
   Measurements measured;
   for (const double bytes : {1e4, 1e6, 25e6, 4e8}) {
@@ -78,18 +91,20 @@ TEST(ScalingFit, finds_the_links_that_made_the_figures) {
     measured.transfers.push_back(transfer(16, 2, bytes));
   }
   const ScalingFit fit = fit_scaling(measured, {});
-  EXPECT_NEAR(fit.cluster.intra.bytes_per_s, 250e9, 250e9 * 1e-4);
-  EXPECT_NEAR(fit.cluster.intra.latency_s, 6e-6, 6e-6 * 1e-4);
-  EXPECT_NEAR(fit.cluster.inter.bytes_per_s, 30e9, 30e9 * 1e-4);
-  EXPECT_NEAR(fit.cluster.inter.latency_s, 25e-6, 25e-6 * 1e-4);
-  EXPECT_LT(fit.max_error, 1e-5);
+  expect_close(fit.cluster.intra.bytes_per_s, 250e9, 1e-3);
+  expect_close(fit.cluster.intra.latency_s, 6e-6, 1e-3);
+  expect_close(fit.cluster.inter.bytes_per_s, 30e9, 1e-3);
+  expect_close(fit.cluster.inter.latency_s, 25e-6, 1e-3);
+  EXPECT_LT(fit.max_error, 1e-3);
   ASSERT_EQ(fit.values.size(), 4U);
   for (const FittedValue& value : fit.values) EXPECT_TRUE(value.determined);
   EXPECT_EQ(fit.points.size(), 8U);
   EXPECT_EQ(fit.cluster.slowdown, 0);
 }
 
-// Steps alone: short ones show the links, all show the slowdown.
+// Steps alone: short ones show the links, small buckets what each costs. Here
+// J^T J is as small as 5e-5 (the latency: a hop of a step of 40 ms), which
+// gives the pull above a tenth.
 TEST(ScalingFit, finds_them_from_steps) {
   Measurements measured;
   measured.copy_bytes_per_s = 4e12;
@@ -97,13 +112,15 @@ TEST(ScalingFit, finds_them_from_steps) {
   add_steps(measured, 16384, 2, 1);
   add_steps(measured, 65536, 2, 1);
   const ScalingFit fit = fit_scaling(measured, {});
-  EXPECT_NEAR(fit.cluster.intra.bytes_per_s, 250e9, 250e9 * 0.01);
-  EXPECT_NEAR(fit.cluster.intra.latency_s, 6e-6, 6e-6 * 0.05);
-  EXPECT_NEAR(fit.cluster.slowdown, 0.06, 0.06 * 0.05);
+  expect_close(fit.cluster.intra.bytes_per_s, 250e9, 0.05);
+  expect_close(fit.cluster.intra.latency_s, 6e-6, 0.2);
+  expect_close(fit.cluster.slowdown, 0.06, 0.15);
+  expect_close(fit.cluster.stall_s, 4e-5, 0.05);
+  expect_close(fit.cluster.overhead_s, 2e-3, 0.05);
   EXPECT_LT(fit.max_error, 1e-3);
   // Nothing was measured between hosts.
   EXPECT_EQ(fit.cluster.inter.bytes_per_s, Cluster().inter.bytes_per_s);
-  EXPECT_EQ(fit.points.size(), 12U);
+  EXPECT_EQ(fit.points.size(), 24U);
 }
 
 TEST(ScalingFit, states_the_error_of_noisy_figures) {

@@ -245,6 +245,28 @@ TEST(Scaling, is_monotone_in_what_makes_it_slower) {
   }
 }
 
+TEST(Scaling, each_bucket_and_each_step_costs_what_is_said) {
+  Cluster cluster = slow_cluster();
+  cluster.intra = {kInfinite, 0};
+  cluster.inter = {kInfinite, 0};
+  cluster.launch_s = 0;
+  cluster.stall_s = 1e-4;
+  cluster.overhead_s = 3e-3;
+  ScalingCase scaling = small_case();
+  const double buckets = simulate_step(scaling, cluster, 4).buckets;
+  EXPECT_GT(buckets, 3);
+  // Its weights and its gradients.
+  EXPECT_NEAR(simulate_step(scaling, cluster, 4).exposed_s,
+              2 * buckets * 1e-4 + 3e-3, 1e-12);
+  scaling.micro_batches = 4;
+  EXPECT_NEAR(simulate_step(scaling, cluster, 4).exposed_s,
+              2 * buckets * 1e-4 + 3e-3, 1e-12);
+  scaling.dist.shard_optimizer = false;
+  EXPECT_NEAR(simulate_step(scaling, cluster, 4).exposed_s,
+              buckets * 1e-4 + 3e-3, 1e-12);
+  EXPECT_NEAR(simulate_step(scaling, cluster, 1).exposed_s, 0, 1e-12);
+}
+
 TEST(Scaling, memory_falls_by_the_parts_of_the_others) {
   ScalingCase scaling = small_case();
   EXPECT_EQ(simulate_step(scaling, slow_cluster(), 4).memory_bytes, 0);

@@ -46,6 +46,12 @@ struct Cluster {
   /// Part of its speed that the computation loses while something is on the
   /// stream of communication, which takes multiprocessors and memory from it.
   double slowdown = 0;
+  /// What the computation loses to each bucket that is sent, however short:
+  /// its packing, waits between streams, the start of its kernel.
+  double stall_s = 0;
+  /// What a step of several ranks loses once: the norm and the end of the step
+  /// are agreed on by the hosts.
+  double overhead_s = 0;
 };
 
 /// Reduce-scatter or all-gather of `bytes` over `ranks`, which fill hosts of

@@ -92,11 +92,12 @@ struct ScalingFit {
   double max_error = 0;
 };
 
-/// Fits bandwidth and latency of the links that the points use, and the
-/// slowdown where steps are among them, beginning with those of `start`, so
-/// that the sum of squared relative errors is least (Levenberg and Marquardt).
-/// Steps of several ranks need one of one rank with as many tokens a rank.
-/// Throws Error where there is nothing to fit.
+/// Fits bandwidth and latency of the links that the points use, and where steps
+/// are among them slowdown, stall and overhead, so that the sum of squared
+/// relative errors is least (Levenberg and Marquardt), with a weak pull of each
+/// logarithm towards that of `start` (0.01, 20 us and 1 ms for losses that are
+/// 0 there). Steps of several ranks need one of one rank with as many tokens a
+/// rank. Throws Error where there is nothing to fit.
 ScalingFit fit_scaling(const Measurements& measured, const Cluster& start);
 
 }  // namespace osdn::bench
