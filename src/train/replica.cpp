@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include <cmath>
 #include <optional>
 #include <set>
 #include <utility>
@@ -318,14 +317,8 @@ void Replica::reduce_gradients() {
   }
 }
 
-double Replica::global_norm(double norm) const {
-  const State& s = *state_;
-  if (!s.sharded) return norm;
-  double sum = 0;
-  for (const std::vector<double>& other : s.world.all_numbers({norm * norm})) {
-    sum += other.front();
-  }
-  return std::sqrt(sum);
+bool Replica::has_shards() const {
+  return state_->sharded;
 }
 
 void Replica::spread_weights() {

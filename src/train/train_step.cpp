@@ -51,11 +51,15 @@ void judge_step(const optim::AdamW& adamw, const at::Tensor& loss_sum,
     result.grad_norm = adamw.gradient_norm();
     result.loss = loss_sum.item<double>();
   }
-  result.grad_norm = replica->global_norm(result.grad_norm);
+  // One exchange: the GPU stands still until it is over.
+  double squares = 0;
   double loss = 0;
-  for (const auto& of_rank : replica->world().all_numbers({result.loss})) {
-    loss += of_rank.front();
+  for (const auto& of_rank : replica->world().all_numbers(
+           {result.grad_norm * result.grad_norm, result.loss})) {
+    squares += of_rank[0];
+    loss += of_rank[1];
   }
+  if (replica->has_shards()) result.grad_norm = std::sqrt(squares);
   result.loss = loss;
 }
 

@@ -46,8 +46,8 @@ class Replica {
   /// Collective: sends what is left (zeros where this rank had no pass) and
   /// gives optimized() its gradients, summed over the ranks.
   void reduce_gradients();
-  /// Collective: the norm of all gradients from that of optimized().
-  double global_norm(double norm) const;
+  /// optimized() is this rank's part of the parameters, not all of them.
+  bool has_shards() const;
   /// Collective: this update's weights go to all ranks; the model's next
   /// forward waits for each part where it needs it.
   void spread_weights();
