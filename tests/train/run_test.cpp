@@ -202,7 +202,7 @@ TEST(Run, C7_weights_that_went_bad_are_never_saved) {
   const TinyRun tiny;
   const test::LogCapture messages;
   run(tiny.request("run", {"training.steps=4"}));
-  RunRequest broken = tiny.request("run", {"training.max_skips=5"});
+  RunRequest broken = tiny.request("run", {"training.max_skips=1000"});
   broken.resume = ResumeMode::kAuto;
   broken.config.optimizer.lr = 1e39;  // more than a float holds
   broken.config.training.steps = 1000;
