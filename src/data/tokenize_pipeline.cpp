@@ -11,11 +11,11 @@
 #include <thread>
 #include <utility>
 
-#include "ordered_workers.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/log.h"
 #include "osdn/core/narrow.h"
+#include "osdn/core/ordered_workers.h"
 #include "osdn/core/threads.h"
 #include "osdn/data/token_dataset.h"
 #include "osdn/data/token_shard.h"
