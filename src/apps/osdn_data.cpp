@@ -9,6 +9,7 @@
 #include "osdn/core/run_main.h"
 #include "osdn/core/version.h"
 #include "osdn/data/inspect.h"
+#include "osdn/data/pack_ids.h"
 #include "osdn/data/text_reader.h"
 #include "osdn/data/tokenize_pipeline.h"
 #include "osdn/data/train_tokenizer.h"
@@ -227,6 +228,38 @@ void add_verify(CLI::App& app, LookOptions& options) {
   });
 }
 
+void add_pack_ids(CLI::App& app, osdn::data::PackIdsOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "pack-ids", "Turn .jsonl files of token ids and labels into shards");
+  command
+      .add_option("inputs", options.inputs,
+                  ".jsonl files, also .zst, or folders of such: \"tokens\", "
+                  "and \"labels\" where the next token is none")
+      ->required()
+      ->check(osdn::apps::check_path);
+  command.add_option("--vocab-size", options.vocab_size, "ids are below it")
+      ->required();
+  command
+      .add_option("--output", options.output,
+                  "folder of the shards; appears when all is done")
+      ->required()
+      ->check(osdn::apps::check_path);
+  command
+      .add_option("--shard-tokens", options.shard_tokens,
+                  "most tokens of one shard")
+      ->check(osdn::apps::integer_from(1))
+      ->capture_default_str();
+  command.add_flag("--overwrite", options.overwrite,
+                   "replace shards that are there already");
+  command.callback([&options] {
+    const osdn::data::PackIdsResult result = osdn::data::pack_ids(options);
+    std::cout << options.output.string() << ": " << result.tokens
+              << " tokens of " << result.documents << " documents in "
+              << result.shards << " shards, " << result.labels
+              << " labels of their own\n";
+  });
+}
+
 void add_mqar_options(CLI::App& command, osdn::synth::MqarOptions& mqar) {
   command.add_option("--vocab-size", mqar.vocab_size, "mqar: ids")
       ->capture_default_str();
@@ -323,11 +356,13 @@ ExitCode run(int argc, char** argv) {
   app.require_subcommand(1);
   osdn::data::TokenizeOptions tokenize;
   osdn::data::TrainTokenizerOptions train_tokenizer;
+  osdn::data::PackIdsOptions pack_ids;
   LookOptions inspect;
   LookOptions verify;
   osdn::synth::SynthOptions synth;
   add_tokenize(app, tokenize);
   add_train_tokenizer(app, train_tokenizer);
+  add_pack_ids(app, pack_ids);
   add_inspect(app, inspect);
   add_verify(app, verify);
   add_synth(app, synth);
