@@ -1,16 +1,20 @@
-// osdn-data: text to token shards, tokenizers, and a look at both.
+// osdn-data: text to token shards, tokenizers, a look at both, and generated
+// recall tasks.
 
 #include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "command_line.h"
+#include "osdn/core/hash.h"
 #include "osdn/core/run_main.h"
 #include "osdn/core/version.h"
 #include "osdn/data/inspect.h"
+#include "osdn/data/pack_ids.h"
 #include "osdn/data/text_reader.h"
 #include "osdn/data/tokenize_pipeline.h"
 #include "osdn/data/train_tokenizer.h"
 #include "osdn/report/format.h"
+#include "osdn/synth/synthesize.h"
 
 namespace {
 
@@ -224,18 +228,144 @@ void add_verify(CLI::App& app, LookOptions& options) {
   });
 }
 
+void add_pack_ids(CLI::App& app, osdn::data::PackIdsOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "pack-ids", "Turn .jsonl files of token ids and labels into shards");
+  command
+      .add_option("inputs", options.inputs,
+                  ".jsonl files, also .zst, or folders of such: \"tokens\", "
+                  "and \"labels\" where the next token is none")
+      ->required()
+      ->check(osdn::apps::check_path);
+  command.add_option("--vocab-size", options.vocab_size, "ids are below it")
+      ->required();
+  command
+      .add_option("--output", options.output,
+                  "folder of the shards; appears when all is done")
+      ->required()
+      ->check(osdn::apps::check_path);
+  command
+      .add_option("--shard-tokens", options.shard_tokens,
+                  "most tokens of one shard")
+      ->check(osdn::apps::integer_from(1))
+      ->capture_default_str();
+  command.add_flag("--overwrite", options.overwrite,
+                   "replace shards that are there already");
+  command.callback([&options] {
+    const osdn::data::PackIdsResult result = osdn::data::pack_ids(options);
+    std::cout << options.output.string() << ": " << result.tokens
+              << " tokens of " << result.documents << " documents in "
+              << result.shards << " shards, " << result.labels
+              << " labels of their own\n";
+  });
+}
+
+void add_mqar_options(CLI::App& command, osdn::synth::MqarOptions& mqar) {
+  command.add_option("--vocab-size", mqar.vocab_size, "mqar: ids")
+      ->capture_default_str();
+  command.add_option("--length", mqar.length, "mqar: L, even")
+      ->capture_default_str();
+  command.add_option("--pairs", mqar.pairs, "mqar: keys with a value")
+      ->capture_default_str();
+  command
+      .add_option("--power", mqar.power,
+                  "mqar: of the distances, 0 to 1; the larger, the longer")
+      ->capture_default_str();
+  command.add_option("--passes", mqar.passes, "mqar: how often keys are shown")
+      ->capture_default_str();
+  command
+      .add_flag("--random-non-queries,!--zero-non-queries",
+                mqar.random_non_queries,
+                "mqar: what stands between the queries")
+      ->capture_default_str();
+}
+
+void add_record_options(CLI::App& command,
+                        osdn::synth::RecordOptions& records) {
+  command
+      .add_option_function<std::string>(
+          "--mode",
+          [&records](const std::string& name) {
+            records.mode = osdn::synth::record_mode_from_name(name);
+          },
+          "records: unique, same, update or scoped")
+      ->default_str("unique");
+  command.add_option("--tokens", records.tokens, "records: most of a document")
+      ->capture_default_str();
+  command.add_option("--records", records.records,
+                     "records: lines of a document, whatever its tokens");
+  command
+      .add_option("--repeat", records.repeat,
+                  "records: pages of the queried name in same and update")
+      ->capture_default_str();
+}
+
+void add_synth(CLI::App& app, osdn::synth::SynthOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "synth", "Generate recall tasks: mqar, niah_*, records");
+  std::string tasks;
+  for (const std::string& task : osdn::synth::synth_tasks()) {
+    tasks += (tasks.empty() ? "" : ", ") + task;
+  }
+  command.add_option("task", options.task, tasks)->required();
+  command.add_option("--output", options.output, "the .jsonl file to write")
+      ->required()
+      ->check(osdn::apps::check_path);
+  command.add_option("-n", options.documents, "documents")
+      ->capture_default_str();
+  command.add_option("--seed", options.seed, "of all draws")
+      ->check(osdn::apps::integer_from(0))
+      ->capture_default_str();
+  command
+      .add_option("--split", options.split,
+                  "half of the words: train, test or all")
+      ->capture_default_str();
+  command
+      .add_option("--words", options.words,
+                  "folder with nounlist.txt and adjectivelist.txt; else "
+                  "built-in words")
+      ->check(osdn::apps::check_path);
+  command
+      .add_option("--haystack", options.haystack,
+                  "niah: text to hide needles in; else generated sentences")
+      ->check(osdn::apps::check_path);
+  command
+      .add_option("--tokenizer", options.tokenizer,
+                  "SentencePiece model that counts tokens (niah, records)")
+      ->check(osdn::apps::check_path);
+  command
+      .add_option("--target-tokens", options.target_tokens,
+                  "niah: most tokens of prompt and answer")
+      ->capture_default_str();
+  add_record_options(command, options.records);
+  add_mqar_options(command, options.mqar);
+  command.add_option("--threads", options.threads, "threads; 0: all cores")
+      ->capture_default_str();
+  command.add_flag("--overwrite", options.overwrite, "replace the output");
+  command.callback([&options] {
+    osdn::synth::synthesize(options);
+    std::cout << options.output.string() << ": " << options.documents
+              << " documents, sha256 " << osdn::sha256_of_file(options.output)
+              << "\n";
+  });
+}
+
 ExitCode run(int argc, char** argv) {
   CLI::App app("Prepare data for osdn: text to token shards");
   app.set_version_flag("--version", osdn::version_line("osdn-data"));
   app.require_subcommand(1);
   osdn::data::TokenizeOptions tokenize;
   osdn::data::TrainTokenizerOptions train_tokenizer;
+  osdn::data::PackIdsOptions pack_ids;
   LookOptions inspect;
   LookOptions verify;
+  osdn::synth::SynthOptions synth;
   add_tokenize(app, tokenize);
   add_train_tokenizer(app, train_tokenizer);
+  add_pack_ids(app, pack_ids);
   add_inspect(app, inspect);
   add_verify(app, verify);
+  add_synth(app, synth);
   return osdn::apps::parse(app, argc, argv).value_or(ExitCode::kOk);
 }
 

@@ -116,6 +116,59 @@ void add_options(CLI::App& app, Arguments& args) {
                "compare rows of different protocol or data");
 }
 
+/// Of the tasks that generate text, and of those whose data is generated.
+void add_recall_options(CLI::App& app, osdn::eval::EvalOptions& eval) {
+  osdn::eval::GeneratedTaskOptions& generated = eval.generated;
+  app.add_option("--protocol", eval.protocol,
+                 "jrt: jrt-once, jrt-twice, upstream, upstream-v0, "
+                 "osdn-authors-once, osdn-authors-twice; records: once, twice, "
+                 "or jrt's; longbench: middle, left; else the task's own");
+  app.add_option("--context-length", eval.context_length,
+                 "jrt: tokens of a document's cut and its answer")
+      ->capture_default_str();
+  app.add_option("--answer-length", eval.answer_length,
+                 "jrt: what the cut leaves free of them")
+      ->capture_default_str();
+  app.add_option("--trunc-side", eval.trunc_side,
+                 "osdn-authors: which end of a long prompt goes, right or left")
+      ->capture_default_str();
+  app.add_option("--seed", eval.seed, "of generated tasks; else 1234")
+      ->check(osdn::apps::integer_from(0));
+  app.add_option("--documents", generated.documents,
+                 "generated tasks: documents; else 500, mqar 1000");
+  app.add_option("--words", generated.words,
+                 "generated tasks: folder with nounlist.txt and "
+                 "adjectivelist.txt; else built-in words")
+      ->check(osdn::apps::check_path);
+  app.add_option("--haystack", generated.haystack,
+                 "niah: text to hide needles in; else generated sentences")
+      ->check(osdn::apps::check_path);
+  app.add_option("--target-tokens", generated.target_tokens,
+                 "niah: lengths of prompt and answer")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--mode", generated.mode,
+                 "records: unique, same, update or scoped")
+      ->capture_default_str();
+  app.add_option("--record-tokens", generated.record_tokens,
+                 "records: most tokens of a document")
+      ->capture_default_str();
+  app.add_option("--records", generated.records,
+                 "records: lines of a document instead, as 16,32,64,128")
+      ->delimiter(',');
+  app.add_option("--repeat", generated.repeat,
+                 "records: pages of the queried name in same and update")
+      ->capture_default_str();
+  app.add_option("--mqar-sizes", generated.mqar_sizes,
+                 "mqar: length:pairs, as 64:4,128:8; else Zoology's")
+      ->delimiter(',');
+  app.add_option("--mqar-vocab", generated.mqar_vocab, "mqar: ids")
+      ->capture_default_str();
+  app.add_option("--mqar-passes", generated.mqar_passes,
+                 "mqar: how often the keys are shown")
+      ->capture_default_str();
+}
+
 /// As a shell would take it again.
 std::string command_line(int argc, char** argv) {
   std::string line;
@@ -141,7 +194,8 @@ std::string command_line(int argc, char** argv) {
 /// Before hours of work, not after.
 void check_outputs(const Arguments& args) {
   std::vector<std::filesystem::path> inputs = args.eval.data.inputs;
-  for (const auto& input : {args.eval.tokenizer, args.eval.shots_file}) {
+  for (const auto& input : {args.eval.tokenizer, args.eval.shots_file,
+                            args.eval.generated.haystack}) {
     if (input) inputs.push_back(*input);
   }
   osdn::apps::check_output("--out", args.out, inputs);
@@ -249,6 +303,7 @@ ExitCode run(int argc, char** argv) {
   app.set_version_flag("--version", osdn::version_line("osdn-eval"));
   Arguments args;
   add_options(app, args);
+  add_recall_options(app, args.eval);
   if (const auto code = osdn::apps::parse(app, argc, argv)) {
     return *code;
   }

@@ -21,16 +21,19 @@ std::string describe_shard(const TokenShard& shard) {
   const ShardHeader& header = shard.header();
   return concat(
       shard.path().string(), "\n  shard            ", header.shard_index + 1,
-      " of ", header.shard_count, "\n  format version   ", kShardVersion,
-      "\n  token type       ", header.token_bytes == 2 ? "u16" : "u32",
-      "\n  vocabulary       ", header.vocab_size, "\n  tokenizer hash   ",
-      to_hex(header.tokenizer_hash), "\n  BOS before each  ",
-      id_text(header.bos_id), "\n  EOS after each   ", id_text(header.eos_id),
-      "\n  tokens           ", header.token_count, " at offset ",
-      header.tokens_offset, "\n  documents        ", header.document_count,
-      " at offset ", header.documents_offset, "\n  bytes            ",
-      header.file_bytes, "\n  payload hash     ", to_hex(header.payload_hash),
-      "\n");
+      " of ", header.shard_count, "\n  format version   ",
+      header.labels_offset ? 2 : 1, "\n  token type       ",
+      header.token_bytes == 2 ? "u16" : "u32", "\n  vocabulary       ",
+      header.vocab_size, "\n  tokenizer hash   ", to_hex(header.tokenizer_hash),
+      "\n  BOS before each  ", id_text(header.bos_id), "\n  EOS after each   ",
+      id_text(header.eos_id), "\n  tokens           ", header.token_count,
+      " at offset ", header.tokens_offset, "\n  labels           ",
+      header.labels_offset
+          ? concat("their own, at offset ", *header.labels_offset)
+          : std::string("the next token"),
+      "\n  documents        ", header.document_count, " at offset ",
+      header.documents_offset, "\n  bytes            ", header.file_bytes,
+      "\n  payload hash     ", to_hex(header.payload_hash), "\n");
 }
 
 struct LengthStatistics {

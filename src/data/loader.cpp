@@ -61,7 +61,7 @@ class StepMaker {
     const bool mask = options_.packing.mask_document_end;
     for (const Row& row : rows) {
       step.tokens += count_tokens(row.segments);
-      step.valid_labels += count_valid_labels(row.segments, mask);
+      step.valid_labels += count_valid_labels(*dataset_, row.segments, mask);
     }
     const Deal deal = {static_cast<std::int64_t>(rows.size()),
                        options_.micro_batch, options_.world_size};

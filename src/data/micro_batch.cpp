@@ -1,9 +1,36 @@
 #include "osdn/data/micro_batch.h"
 
+#include <algorithm>
+
 namespace osdn::data {
+
+namespace {
+
+void append_labelled_row(const TokenDataset& dataset,
+                         std::span<const Segment> row, MicroBatch& batch) {
+  for (const Segment& segment : row) {
+    const std::size_t first = batch.tokens.size();
+    const auto end = first + static_cast<std::size_t>(segment.length);
+    batch.tokens.resize(end);
+    batch.labels.resize(end);
+    dataset.read(segment.document, segment.begin,
+                 std::span(batch.tokens).subspan(first));
+    dataset.read_labels(segment.document, segment.begin,
+                        std::span(batch.labels).subspan(first));
+    batch.cu_seqlens.push_back(static_cast<std::int64_t>(end));
+  }
+}
+
+}  // namespace
 
 void append_row(const TokenDataset& dataset, std::span<const Segment> row,
                 bool mask_document_end, MicroBatch& batch) {
+  ++batch.rows;
+  batch.valid_labels += count_valid_labels(dataset, row, mask_document_end);
+  if (dataset.has_labels()) {
+    append_labelled_row(dataset, row, batch);
+    return;
+  }
   std::vector<std::int32_t>& tokens = batch.tokens;
   for (std::size_t s = 0; s < row.size(); ++s) {
     const Segment& segment = row[s];
@@ -29,13 +56,21 @@ void append_row(const TokenDataset& dataset, std::span<const Segment> row,
     }
     batch.cu_seqlens.push_back(static_cast<std::int64_t>(tokens.size()));
   }
-  ++batch.rows;
-  batch.valid_labels += count_valid_labels(row, mask_document_end);
 }
 
-std::int64_t count_valid_labels(std::span<const Segment> row,
+std::int64_t count_valid_labels(const TokenDataset& dataset,
+                                std::span<const Segment> row,
                                 bool mask_document_end) {
   std::int64_t valid = count_tokens(row);
+  if (dataset.has_labels()) {
+    std::vector<std::int64_t> labels;
+    for (const Segment& segment : row) {
+      labels.resize(static_cast<std::size_t>(segment.length));
+      dataset.read_labels(segment.document, segment.begin, labels);
+      valid -= std::count(labels.begin(), labels.end(), kNoLabel);
+    }
+    return valid;
+  }
   for (std::size_t s = 0; s < row.size(); ++s) {
     if (row[s].ends_document && (mask_document_end || s + 1 == row.size())) {
       --valid;

@@ -31,10 +31,12 @@ constexpr std::size_t kFileBytesAt = 88;
 constexpr std::size_t kShardIndexAt = 96;
 constexpr std::size_t kShardCountAt = 100;
 constexpr std::size_t kPayloadHashAt = 104;
+constexpr std::size_t kLabelsOffsetAt = 112;
 constexpr std::size_t kHeaderHashAt = kShardHeaderBytes - 8;
 
 constexpr std::uint32_t kBosAdded = 1;
 constexpr std::uint32_t kEosAdded = 2;
+constexpr std::uint32_t kLabelled = 4;
 
 // Little endian, whatever the machine.
 template <typename T>
@@ -71,25 +73,31 @@ bool fits_product(std::uint64_t a, std::uint64_t b, std::uint64_t c,
 
 }  // namespace
 
-std::uint32_t token_bytes_for(std::uint64_t vocab_size) {
-  return vocab_size <= 65536 ? 2 : 4;
+std::uint32_t token_bytes_for(std::uint64_t vocab_size, bool labels) {
+  return vocab_size + (labels ? 1 : 0) <= 65536 ? 2 : 4;
 }
 
 void set_layout(ShardHeader& header) {
-  const std::uint64_t end =
-      header.tokens_offset + header.token_count * header.token_bytes;
-  header.documents_offset = (end + 7) / 8 * 8;
+  const auto end_of = [&header](std::uint64_t begin) {
+    return (begin + header.token_count * header.token_bytes + 7) / 8 * 8;
+  };
+  header.documents_offset = end_of(header.tokens_offset);
+  if (header.labels_offset) {
+    header.labels_offset = header.documents_offset;
+    header.documents_offset = end_of(*header.labels_offset);
+  }
   header.file_bytes = header.documents_offset + 8 * (header.document_count + 1);
 }
 
 HeaderBytes to_bytes(const ShardHeader& header) {
   HeaderBytes bytes{};
   std::memcpy(bytes.data() + kMagicAt, kMagic.data(), kMagic.size());
-  put(bytes, kVersionAt, kShardVersion);
+  put(bytes, kVersionAt, header.labels_offset ? 2U : 1U);
   put(bytes, kHeaderBytesAt, static_cast<std::uint32_t>(kShardHeaderBytes));
   put(bytes, kTokenBytesAt, header.token_bytes);
   put(bytes, kFlagsAt,
-      (header.bos_id ? kBosAdded : 0U) | (header.eos_id ? kEosAdded : 0U));
+      (header.bos_id ? kBosAdded : 0U) | (header.eos_id ? kEosAdded : 0U) |
+          (header.labels_offset ? kLabelled : 0U));
   put(bytes, kVocabSizeAt, header.vocab_size);
   put(bytes, kTokenizerHashAt, header.tokenizer_hash.low);
   put(bytes, kTokenizerHashAt + 8, header.tokenizer_hash.high);
@@ -103,6 +111,7 @@ HeaderBytes to_bytes(const ShardHeader& header) {
   put(bytes, kShardIndexAt, header.shard_index);
   put(bytes, kShardCountAt, header.shard_count);
   put(bytes, kPayloadHashAt, header.payload_hash);
+  put(bytes, kLabelsOffsetAt, header.labels_offset.value_or(0));
   put(bytes, kHeaderHashAt, xxh3_64(bytes.data(), kHeaderHashAt));
   return bytes;
 }
@@ -137,9 +146,9 @@ ShardHeader parse_header(std::span<const std::byte> bytes,
          to_hex(real_hash), ", stored is ", to_hex(stored_hash),
          "; make the shard again");
   }
-  if (version != kShardVersion) {
-    fail(path, kVersionAt, "shard format version ", version,
-         " is not known, expected ", kShardVersion);
+  if (version == 0) {
+    fail(path, kVersionAt,
+         "shard format version 0 is not known, expected 1 to ", kShardVersion);
   }
   ShardHeader header;
   header.token_bytes = get<std::uint32_t>(bytes, kTokenBytesAt);
@@ -152,6 +161,9 @@ ShardHeader parse_header(std::span<const std::byte> bytes,
   }
   if ((flags & kEosAdded) != 0) {
     header.eos_id = get<std::int32_t>(bytes, kEosIdAt);
+  }
+  if ((flags & kLabelled) != 0) {
+    header.labels_offset = get<std::uint64_t>(bytes, kLabelsOffsetAt);
   }
   header.token_count = get<std::uint64_t>(bytes, kTokenCountAt);
   header.document_count = get<std::uint64_t>(bytes, kDocumentCountAt);
@@ -177,7 +189,8 @@ ShardHeader parse_header(std::span<const std::byte> bytes,
     fail(path, kVocabSizeAt, "a vocabulary of ", header.vocab_size,
          " ids, expected 1 to 2^31");
   }
-  if (header.token_bytes < token_bytes_for(header.vocab_size)) {
+  if (header.token_bytes <
+      token_bytes_for(header.vocab_size, header.labels_offset.has_value())) {
     fail(path, kTokenBytesAt, "tokens of 2 bytes cannot hold a vocabulary of ",
          header.vocab_size, " ids");
   }
@@ -185,13 +198,19 @@ ShardHeader parse_header(std::span<const std::byte> bytes,
     fail(path, kTokenCountAt, "the shard holds no tokens");
   }
   std::uint64_t tokens_end = 0;
+  std::uint64_t labels_end = 0;
   std::uint64_t table_end = 0;
+  const std::uint64_t labels_begin =
+      header.labels_offset.value_or(header.documents_offset);
   if (header.tokens_offset < kShardHeaderBytes ||
       header.tokens_offset % 8 != 0 || header.documents_offset % 8 != 0 ||
       header.document_count > header.token_count ||
       !fits_product(header.token_count, header.token_bytes,
                     header.tokens_offset, tokens_end) ||
-      tokens_end > header.documents_offset ||
+      tokens_end > labels_begin || labels_begin % 8 != 0 ||
+      !fits_product(header.labels_offset ? header.token_count : 0,
+                    header.token_bytes, labels_begin, labels_end) ||
+      labels_end > header.documents_offset ||
       !fits_product(header.document_count + 1, 8, header.documents_offset,
                     table_end) ||
       table_end != header.file_bytes) {

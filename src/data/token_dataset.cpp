@@ -108,6 +108,15 @@ void TokenDataset::check(const ExpectedData& expected) const {
                  " ids; use shards of one tokenizer"),
           ExitCode::kBadInput);
     }
+    if (header.labels_offset.has_value() != has_labels()) {
+      throw Error(
+          concat(shard.path().string(),
+                 has_labels() ? ": has no labels of its own, but "
+                              : ": has labels of its own, but ",
+                 first.path().string(), has_labels() ? " has" : " has none",
+                 "; use shards of one kind"),
+          ExitCode::kBadInput);
+    }
     if (expected.vocab_size && header.vocab_size > *expected.vocab_size) {
       throw Error(
           concat(shard.path().string(),
@@ -136,6 +145,13 @@ void TokenDataset::read(std::uint64_t document, std::uint64_t first,
                         std::span<std::int32_t> out) const {
   const Place place = place_of(document);
   place.shard.read(place.shard.document_begin(place.document) + first, out);
+}
+
+void TokenDataset::read_labels(std::uint64_t document, std::uint64_t first,
+                               std::span<std::int64_t> out) const {
+  const Place place = place_of(document);
+  place.shard.read_labels(place.shard.document_begin(place.document) + first,
+                          out);
 }
 
 std::uint64_t TokenDataset::content_hash() const {

@@ -91,6 +91,33 @@ void TokenShard::read(std::uint64_t first, std::span<std::int32_t> out) const {
       ExitCode::kBadInput);
 }
 
+void TokenShard::read_labels(std::uint64_t first,
+                             std::span<std::int64_t> out) const {
+  if (!header_.labels_offset || first > token_count() ||
+      out.size() > token_count() - first) {
+    throw Error(concat(path().string(), ": ", out.size(),
+                       " labels asked for from token ", first,
+                       " on, the shard has ",
+                       header_.labels_offset ? token_count() : 0));
+  }
+  const std::uint64_t width = header_.token_bytes;
+  const std::uint64_t offset = *header_.labels_offset + first * width;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, map_.data() + offset + i * width,
+                static_cast<std::size_t>(width));
+    if (value > header_.vocab_size) {
+      throw Error(concat(path().string(), ": offset ", offset + i * width,
+                         ": label ", value, " (of token ", first + i,
+                         ") is outside the vocabulary of ", header_.vocab_size,
+                         " ids; the file is damaged, make it again"),
+                  ExitCode::kBadInput);
+    }
+    out[i] = value == header_.vocab_size ? kNoLabel
+                                         : static_cast<std::int64_t>(value);
+  }
+}
+
 void TokenShard::check_ids(std::uint64_t begin, std::uint64_t end,
                            std::vector<std::int32_t>& ids) const {
   const std::uint64_t width = header_.token_bytes;

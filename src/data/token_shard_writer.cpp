@@ -31,25 +31,49 @@ TokenShardWriter::TokenShardWriter(const std::filesystem::path& path,
 TokenShardWriter::~TokenShardWriter() = default;
 
 void TokenShardWriter::add_document(std::span<const std::int32_t> ids) {
-  if (ids.empty()) {
+  add_document(ids, {});
+}
+
+void TokenShardWriter::add_document(std::span<const std::int32_t> ids,
+                                    std::span<const std::int64_t> labels) {
+  const auto refuse = [this](const auto&... pieces) {
     throw Error(concat(path().string(), ": document ", header_.document_count,
-                       " is empty; leave empty documents out"));
+                       pieces...));
+  };
+  const auto vocab = static_cast<std::int64_t>(header_.vocab_size);
+  if (ids.empty()) refuse(" is empty; leave empty documents out");
+  const bool labelled = !labels.empty();
+  if (labelled && labels.size() != ids.size()) {
+    refuse(" has ", labels.size(), " labels for ", ids.size(), " ids");
   }
+  if (header_.document_count == 0 && labelled) {
+    header_.labels_offset = 0;  // until the layout is known
+    header_.token_bytes = token_bytes_for(header_.vocab_size, true);
+  }
+  if (labelled != header_.labels_offset.has_value()) {
+    refuse(labelled ? " has labels, those before it have none"
+                    : " has no labels, those before it have some");
+  }
+  const auto put = [this](std::vector<std::uint8_t>& out, std::int64_t value) {
+    for (std::uint32_t byte = 0; byte < header_.token_bytes; ++byte) {
+      out.push_back(static_cast<std::uint8_t>(value >> (8 * byte)));
+    }
+  };
   document_begins_.push_back(header_.token_count);
   for (const std::int32_t id : ids) {
-    if (id < 0 || static_cast<std::uint64_t>(id) >= header_.vocab_size) {
-      throw Error(concat(path().string(), ": document ", header_.document_count,
-                         ": id ", id,
-                         " is outside the vocabulary, expected 0 to ",
-                         header_.vocab_size - 1));
+    if (id < 0 || id >= vocab) {
+      refuse(": id ", id, " is outside the vocabulary, expected 0 to ",
+             vocab - 1);
     }
-    const auto bits = static_cast<std::uint32_t>(id);
-    for (std::uint32_t byte = 0; byte < header_.token_bytes; ++byte) {
-      buffer_.push_back(static_cast<std::uint8_t>(bits >> (8 * byte)));
+    put(buffer_, id);
+    if (buffer_.size() >= kBufferBytes) flush();
+  }
+  for (const std::int64_t label : labels) {
+    if (label != kNoLabel && (label < 0 || label >= vocab)) {
+      refuse(": label ", label, " is outside the vocabulary, expected 0 to ",
+             vocab - 1, ", or ", kNoLabel, " for none");
     }
-    if (buffer_.size() >= kBufferBytes) {
-      flush();
-    }
+    put(labels_, label == kNoLabel ? vocab : label);
   }
   header_.token_count += ids.size();
   ++header_.document_count;
@@ -61,9 +85,11 @@ ShardHeader TokenShardWriter::finish() {
   }
   document_begins_.push_back(header_.token_count);
   set_layout(header_);
-  const std::uint64_t tokens_end =
-      header_.tokens_offset + header_.token_count * header_.token_bytes;
-  buffer_.insert(buffer_.end(), header_.documents_offset - tokens_end, 0);
+  if (header_.labels_offset) {
+    pad_to(*header_.labels_offset);
+    append(labels_);
+  }
+  pad_to(header_.documents_offset);
   for (const std::uint64_t begin : document_begins_) {
     for (int byte = 0; byte < 8; ++byte) {
       buffer_.push_back(static_cast<std::uint8_t>(begin >> (8 * byte)));
@@ -80,9 +106,22 @@ ShardHeader TokenShardWriter::finish() {
   return header_;
 }
 
+void TokenShardWriter::pad_to(std::uint64_t offset) {
+  const std::uint64_t at = written_ + buffer_.size();
+  buffer_.insert(buffer_.end(), static_cast<std::size_t>(offset - at), 0);
+}
+
+void TokenShardWriter::append(std::span<const std::uint8_t> bytes) {
+  flush();
+  payload_.update(bytes.data(), bytes.size());
+  out_.file().write(bytes.data(), bytes.size());
+  written_ += bytes.size();
+}
+
 void TokenShardWriter::flush() {
   payload_.update(buffer_.data(), buffer_.size());
   out_.file().write(buffer_.data(), buffer_.size());
+  written_ += buffer_.size();
   buffer_.clear();
 }
 

@@ -2,20 +2,18 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <deque>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <span>
 #include <thread>
 #include <utility>
 
-#include "ordered_workers.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/log.h"
 #include "osdn/core/narrow.h"
+#include "osdn/core/ordered_workers.h"
 #include "osdn/core/threads.h"
 #include "osdn/data/token_dataset.h"
 #include "osdn/data/token_shard.h"
@@ -23,6 +21,7 @@
 #include "osdn/report/progress.h"
 #include "osdn/tokenizer/tokenizer.h"
 #include "output_folder.h"
+#include "shard_set_writer.h"
 
 namespace osdn::data {
 
@@ -88,57 +87,6 @@ class Encoder {
   const tokenizer::Tokenizer& tokenizer_;
   const std::optional<std::int32_t> bos_;
   const std::optional<std::int32_t> eos_;
-};
-
-// Shard after shard in one folder; their number goes into each at the end.
-class ShardSetWriter {
- public:
-  ShardSetWriter(std::filesystem::path folder, ShardHeader description,
-                 std::uint64_t shard_tokens)
-      : folder_(std::move(folder)),
-        description_(std::move(description)),
-        shard_tokens_(shard_tokens) {}
-
-  void add_document(std::span<const std::int32_t> ids) {
-    if (writer_ && writer_->token_count() + ids.size() > shard_tokens_) {
-      finish_shard();
-    }
-    if (!writer_) {
-      char name[32];
-      std::snprintf(name, sizeof(name), "shard-%05zu", finished_.size());
-      description_.shard_index =
-          narrow<std::uint32_t>(finished_.size(), "number of shards");
-      writer_ = std::make_unique<TokenShardWriter>(
-          folder_ / concat(name, kShardEnding), description_);
-    }
-    writer_->add_document(ids);
-  }
-
-  std::uint64_t finish() {
-    if (writer_) {
-      finish_shard();
-    }
-    if (finished_.size() > 1) {
-      for (auto& [path, header] : finished_) {
-        header.shard_count = narrow<std::uint32_t>(finished_.size());
-        rewrite_header(path, header);
-      }
-    }
-    return finished_.size();
-  }
-
- private:
-  void finish_shard() {
-    const std::filesystem::path path = writer_->path();
-    finished_.emplace_back(path, writer_->finish());
-    writer_.reset();
-  }
-
-  const std::filesystem::path folder_;
-  ShardHeader description_;
-  const std::uint64_t shard_tokens_;
-  std::unique_ptr<TokenShardWriter> writer_;
-  std::vector<std::pair<std::filesystem::path, ShardHeader>> finished_;
 };
 
 std::size_t thread_count(std::int64_t asked) {

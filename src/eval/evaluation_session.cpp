@@ -8,9 +8,22 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/eval/model_runs.h"
+#include "osdn/eval/task_table.h"
 #include "osdn/ops/gpu.h"
 
 namespace osdn::eval {
+
+namespace {
+
+/// A model that was trained on ids alone has no tokenizer.
+bool any_reads_text(const EvalOptions& options) {
+  for (const SelectedTask& task : select_tasks(options.tasks)) {
+    if (!task.definition->info.reads_ids) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 EvaluationSession::EvaluationSession(const EvalOptions& options,
                                      Weights weights)
@@ -30,16 +43,18 @@ EvaluationSession::EvaluationSession(const EvalOptions& options,
   const config::Config& config = folder_->config;
   if (options.max_len.empty()) max_len_ = config.data.context_length;
   open_tokenizer(config.data.tokenizer);
-  if (!tokenizer_) {
+  if (!tokenizer_ && any_reads_text(options)) {
     throw Error(
         "the run names no tokenizer (data.tokenizer); give one with "
         "--tokenizer",
         ExitCode::kUsage);
   }
-  tokenizer_->check_fits(config.model.vocab_size);
-  choose_prefix();
+  if (tokenizer_) {
+    tokenizer_->check_fits(config.model.vocab_size);
+    choose_prefix();
+  }
   if (trained_) {
-    session_.emplace(ModelSession{*trained_, *tokenizer_, max_len_,
+    session_.emplace(ModelSession{*trained_, tokenizer_.get(), max_len_,
                                   options.rolling == "full",
                                   options.batch_tokens, prefix_});
   }

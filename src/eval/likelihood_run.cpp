@@ -47,7 +47,7 @@ class LikelihoodRun : public BatchRun {
   LikelihoodRun(const ModelSession& session, const RequestBatch& batch)
       : session_(session) {
     for (const Request& request : batch.requests) {
-      rows_.push_back(token_row(session.tokenizer, request, batch.bos,
+      rows_.push_back(token_row(session.need_tokenizer(), request, batch.bos,
                                 session.prefix, session.max_len));
     }
     groups_ = pack_groups(row_groups(batch, rows_), rows_, limits_of(session));

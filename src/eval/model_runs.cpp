@@ -43,10 +43,11 @@ std::unique_ptr<BatchRun> model_run(const ModelSession& session,
     case RequestKind::kRolling:
       return rolling_run(session, batch);
     case RequestKind::kGeneration:
+      return generation_run(session, batch);
     case RequestKind::kMeasure:
       break;
   }
-  throw Error("a model answers likelihood and rolling batches only");
+  throw Error("a task answers batches of kMeasure itself");
 }
 
 std::unique_ptr<BatchRun> measure_run(const ModelSession& session,

@@ -1,7 +1,8 @@
 #include "osdn/eval/python_text.h"
 
 #include <algorithm>
-#include <optional>
+#include <array>
+#include <utility>
 
 #include "lower_case_runs.h"
 
@@ -120,7 +121,82 @@ std::optional<char32_t> lower_case_of(char32_t code_point) {
                                run->delta);
 }
 
+// Lower-case letters with one upper case in common: the second counts as the
+// first when case is ignored.
+constexpr std::array<std::pair<char32_t, char32_t>, 26> kSameLetter = {
+    {{U'i', 0x131},    {U's', 0x17F},   {0x3BC, 0xB5},   {0x3B9, 0x345},
+     {0x3B9, 0x1FBE},  {0x390, 0x1FD3}, {0x3B0, 0x1FE3}, {0x3B2, 0x3D0},
+     {0x3B5, 0x3F5},   {0x3B8, 0x3D1},  {0x3BA, 0x3F0},  {0x3C0, 0x3D6},
+     {0x3C1, 0x3F1},   {0x3C3, 0x3C2},  {0x3C6, 0x3D5},  {0x432, 0x1C80},
+     {0x434, 0x1C81},  {0x43E, 0x1C82}, {0x441, 0x1C83}, {0x442, 0x1C84},
+     {0x442, 0x1C85},  {0x44A, 0x1C86}, {0x463, 0x1C87}, {0x1E61, 0x1E9B},
+     {0xA64B, 0x1C88}, {0xFB06, 0xFB05}}};
+
+// The code point at `at`, or what stands for a stray byte.
+char32_t value_at(std::string_view text, std::size_t at,
+                  const Decoded& decoded) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  return decoded.bytes == 1 && byte >= 0x80 ? 0x110000 + char32_t{byte}
+                                            : decoded.code_point;
+}
+
+// What a code point is compared by when case is ignored.
+char32_t fold(char32_t code_point) {
+  if (code_point == 0x130) return U'i';
+  const char32_t lowered = lower_case_of(code_point).value_or(code_point);
+  for (const auto& [letter, twin] : kSameLetter) {
+    if (lowered == twin) return letter;
+  }
+  return lowered;
+}
+
+struct Folded {
+  std::vector<char32_t> letters;
+  std::vector<std::size_t> begins;  // bytes
+};
+
+Folded fold_all(std::string_view text) {
+  Folded out;
+  for (std::size_t at = 0; at < text.size();) {
+    const Decoded next = decode(text, at);
+    out.letters.push_back(fold(value_at(text, at, next)));
+    out.begins.push_back(at);
+    at += next.bytes;
+  }
+  return out;
+}
+
 }  // namespace
+
+bool is_word_character(char32_t c) {
+  if (c < 0x80) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+           (c >= 'a' && c <= 'z') || c == '_';
+  }
+  if (c < 0xC0) {
+    return c == 0xAA || c == 0xB2 || c == 0xB3 || c == 0xB5 || c == 0xB9 ||
+           c == 0xBA || (c >= 0xBC && c <= 0xBE);
+  }
+  const bool symbol =
+      c == 0xD7 || c == 0xF7 || c == 0x1680 ||
+      (c >= 0x2000 && c <= 0x206F && c != 0x203F && c != 0x2040 &&
+       c != 0x2054) ||
+      (c >= 0x20A0 && c <= 0x20CF) || (c >= 0x2190 && c <= 0x245F) ||
+      (c >= 0x2500 && c <= 0x2BFF && !(c >= 0x2776 && c <= 0x2793)) ||
+      (c >= 0x3000 && c <= 0x3004) || (c >= 0x3008 && c <= 0x3020) ||
+      c == 0xFEFF || c == 0xFFFD || c > 0x10FFFF;
+  return !symbol;
+}
+
+std::u32string code_points(std::string_view text) {
+  std::u32string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const Decoded next = decode(text, at);
+    out += value_at(text, at, next);
+    at += next.bytes;
+  }
+  return out;
+}
 
 bool is_white_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 ||
@@ -247,6 +323,39 @@ std::string lower(std::string_view text) {
     at += next.bytes;
   }
   return out;
+}
+
+std::string upper_first(std::string_view text) {
+  if (text.empty()) return "";
+  const Decoded first = decode(text, 0);
+  const std::string rest(text.substr(first.bytes));
+  if (first.code_point == 0xDF) return "SS" + rest;
+  for (const LowerCaseRun& run : kLowerCaseRuns) {
+    const auto upper = static_cast<char32_t>(
+        static_cast<std::int32_t>(first.code_point) - run.delta);
+    if (upper >= run.first && upper <= run.last &&
+        lower_case_of(upper) == first.code_point) {
+      std::string out;
+      encode(upper, out);
+      return out + rest;
+    }
+  }
+  return std::string(text);
+}
+
+std::optional<std::size_t> find_ignoring_case(std::string_view text,
+                                              std::string_view needle) {
+  const Folded in = fold_all(text);
+  const Folded sought = fold_all(needle);
+  const auto found = std::search(in.letters.begin(), in.letters.end(),
+                                 sought.letters.begin(), sought.letters.end());
+  if (sought.letters.empty()) return 0;
+  if (found == in.letters.end()) return std::nullopt;
+  return in.begins[static_cast<std::size_t>(found - in.letters.begin())];
+}
+
+bool ends_with_ignoring_case(std::string_view text, std::string_view end) {
+  return lower(text).ends_with(lower(end));
 }
 
 }  // namespace osdn::eval

@@ -16,7 +16,7 @@ class RollingRun : public BatchRun {
     std::int64_t tokens_in_pack = 0;
     for (std::size_t row = 0; row < batch.requests.size(); ++row) {
       std::vector<std::int32_t> tokens =
-          session.tokenizer.encode(batch.requests[row].continuation);
+          session.need_tokenizer().encode(batch.requests[row].continuation);
       if (batch.bos) tokens.insert(tokens.begin(), session.prefix);
       scored_.push_back(std::ssize(tokens));
       windows_.push_back(window_requests(

@@ -42,7 +42,7 @@ std::vector<WindowRequest> requests_of(const ModelSession& session,
   std::vector<WindowRequest> all;
   for (const std::size_t row : rows) {
     std::vector<std::int32_t> tokens =
-        session.tokenizer.encode(reading.texts[row]);
+        session.need_tokenizer().encode(reading.texts[row]);
     if (reading.max_tokens && std::ssize(tokens) + 1 > *reading.max_tokens) {
       tokens.resize(static_cast<std::size_t>(*reading.max_tokens - 1));
     }

@@ -15,7 +15,8 @@
 #define OSDN_TASK_FILES(line)                                                  \
   line(ppl) line(wikitext) line(lambada) line(piqa) line(hellaswag)            \
       line(winogrande) line(arc) line(openbookqa) line(boolq) line(social_iqa) \
-          line(sciq) line(longppl) line(q_geo)
+          line(sciq) line(longppl) line(q_geo) line(jrt) line(longbench)       \
+              line(niah) line(records) line(mqar)
 
 namespace osdn::eval {
 

@@ -100,14 +100,6 @@ std::optional<std::int32_t> begin_id(const std::string& bos,
   return bos == "auto" && run.has_shard ? run.bos_id : tokenizer.bos_id();
 }
 
-/// Where a document ends: at its end token, and where another one begins.
-std::vector<std::int32_t> end_ids(const Tokenizer& tokenizer) {
-  std::vector<std::int32_t> ids;
-  if (tokenizer.eos_id()) ids.push_back(*tokenizer.eos_id());
-  if (tokenizer.bos_id()) ids.push_back(*tokenizer.bos_id());
-  return ids;
-}
-
 /// Puts ids behind what a sequence has still to feed.
 void append(Sequence& sequence, const std::vector<std::int32_t>& ids,
             std::size_t prompt) {

@@ -247,6 +247,13 @@ class Run {
 
 }  // namespace
 
+std::vector<std::int32_t> end_ids(const tokenizer::Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ids;
+  if (tokenizer.eos_id()) ids.push_back(*tokenizer.eos_id());
+  if (tokenizer.bos_id()) ids.push_back(*tokenizer.bos_id());
+  return ids;
+}
+
 Figures run(const model::LanguageModel& model, const GeneratorOptions& options,
             std::vector<Sequence>& sequences, const Listener& listener,
             const std::function<bool()>& stop) {

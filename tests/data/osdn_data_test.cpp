@@ -186,5 +186,22 @@ TEST_F(OsdnData, O3_a_pipe_gets_plain_lines) {
   EXPECT_EQ(outcome.output.back(), '\n');
 }
 
+TEST_F(OsdnData, generated_ids_become_shards_with_labels) {
+  EXPECT_EQ(run("synth mqar --output m.jsonl -n 20 --length 32 --pairs 3").code,
+            0);
+  Outcome outcome = run("pack-ids m.jsonl --vocab-size 8192 --output ids");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("620 tokens of 20 documents in 1 shards, 60 labels"));
+  outcome = run("inspect ids");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("their own, at offset"));
+  EXPECT_EQ(run("verify ids").code, 0);
+  outcome = run("pack-ids m.jsonl --vocab-size 100 --output small");
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.output, HasSubstr("m.jsonl:1"));
+  EXPECT_EQ(run("synth mqar --output m.jsonl").code, 2) << "is there already";
+}
+
 }  // namespace
 }  // namespace osdn::data

@@ -181,10 +181,10 @@ TEST(TokenShard, what_is_no_shard) {
 TEST(TokenShard, later_version_is_called_so) {
   test::TempDir dir;
   const fs::path path = write_one(dir, {{1, 2}});
-  change_byte(path, 8, 3);  // 1 becomes 2
+  change_byte(path, 8, 2);  // 1 becomes 3
   EXPECT_THAT(error_of([&] { TokenShard shard(path); }),
-              HasSubstr("offset 8: shard format version 2, this osdn reads up "
-                        "to 1"));
+              HasSubstr("offset 8: shard format version 3, this osdn reads up "
+                        "to 2"));
 }
 
 TEST(TokenShard, cut_short_anywhere) {

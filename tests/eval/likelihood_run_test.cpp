@@ -34,7 +34,7 @@ class LikelihoodRun : public testing::Test {
     tokenizer::Tokenizer tokenizer;
     ModelSession session(std::int64_t batch_tokens,
                          std::optional<std::int64_t> max_len = {}) {
-      return {trained, tokenizer, max_len, false, batch_tokens, 1};
+      return {trained, &tokenizer, max_len, false, batch_tokens, 1};
     }
   };
   static Opened open(const std::string& model, at::ScalarType dtype) {

@@ -97,5 +97,54 @@ TEST(PythonText, bytes_that_are_no_utf8_are_kept) {
   EXPECT_EQ(strip("a\xA0"), "a\xA0");
 }
 
+TEST(PythonText, first_letter_becomes_upper_case) {
+  EXPECT_EQ(upper_first("key word"), "Key word");
+  EXPECT_EQ(upper_first("Key"), "Key");
+  EXPECT_EQ(upper_first("\u00E9t\u00E9"), "\u00C9t\u00E9");
+  EXPECT_EQ(upper_first("\u0101b"), "\u0100b");
+  EXPECT_EQ(upper_first("\u03B8"), "\u0398");
+  EXPECT_EQ(upper_first("\u0444"), "\u0424");
+  EXPECT_EQ(upper_first("\u00DFa"), "SSa");
+  EXPECT_EQ(upper_first("1a"), "1a");
+  EXPECT_EQ(upper_first(""), "");
+}
+
+TEST(PythonText, search_ignores_case_by_code_points) {
+  EXPECT_EQ(find_ignoring_case("abc ABC", "AbC"), 0U);
+  EXPECT_EQ(find_ignoring_case("\u00C4\u00C4 \u00DCber", "\u00FCBER"), 5U);
+  EXPECT_EQ(find_ignoring_case("STRA\u1E9EE", "stra\u00DFe"), 0U);
+  EXPECT_EQ(find_ignoring_case("a ix", "\u0130x"), 2U);
+  EXPECT_EQ(find_ignoring_case("\u017F", "s"), 0U);
+  EXPECT_EQ(find_ignoring_case("\u212A", "K"), 0U);
+  EXPECT_EQ(find_ignoring_case("\u039C", "\u00B5"), 0U);
+  EXPECT_EQ(find_ignoring_case("\u03C2", "\u03C3"), 0U);
+  EXPECT_EQ(find_ignoring_case("abc", ""), 0U);
+  EXPECT_EQ(find_ignoring_case("", "a"), std::nullopt);
+  EXPECT_EQ(find_ignoring_case("ab", "abc"), std::nullopt);
+  // Half of a character is no match.
+  EXPECT_EQ(find_ignoring_case("\u00E9", "\xC3"), std::nullopt);
+  EXPECT_EQ(find_ignoring_case("x\xC3", "\xC3"), 1U);
+}
+
+TEST(PythonText, ends_of_texts_ignore_case) {
+  EXPECT_TRUE(ends_with_ignoring_case("a \u00C9T\u00C9:", "\u00E9t\u00E9:"));
+  EXPECT_FALSE(ends_with_ignoring_case("ab", "abc"));
+}
+
+TEST(PythonText, code_points_and_word_characters) {
+  EXPECT_EQ(code_points("a\u00E9\U0001F600"),
+            (std::u32string{U'a', 0xE9, 0x1F600}));
+  EXPECT_EQ(code_points("\xC3"), (std::u32string{0x1100C3}));
+  for (const char32_t c : {U'a', U'Z', U'0', U'_', char32_t{0xE9},
+                           char32_t{0xB2}, char32_t{0x4E2D}, char32_t{0x3B1}}) {
+    EXPECT_TRUE(is_word_character(c)) << static_cast<unsigned>(c);
+  }
+  for (const char32_t c :
+       {U' ', U'-', U'.', char32_t{0xA0}, char32_t{0xD7}, char32_t{0x2014},
+        char32_t{0x2019}, char32_t{0x3002}, char32_t{0x20AC}}) {
+    EXPECT_FALSE(is_word_character(c)) << static_cast<unsigned>(c);
+  }
+}
+
 }  // namespace
 }  // namespace osdn::eval

@@ -221,5 +221,28 @@ TEST_F(TextStreamTest, goes_on_where_another_one_stood) {
   }
 }
 
+TEST(TextStream, stops_may_begin_after_some_tokens) {
+  const test::TempDir dir;
+  test::write_tokenizer(dir / "t.model");
+  const tokenizer::Tokenizer tokenizer(dir / "t.model");
+  const Ids ids = tokenizer.encode("ab\nab\nab");
+  const auto until_stop = [&](std::int64_t before) {
+    TextStream stream(tokenizer, {"\n"}, {}, before);
+    std::string text;
+    for (const std::int32_t id : ids) {
+      if (!stream.stopped()) text += stream.push(id);
+    }
+    return text + stream.finish();
+  };
+  const std::string all = until_stop(100);
+  EXPECT_TRUE(all.ends_with("ab\nab\nab")) << all;
+  std::size_t free = 0;
+  for (std::size_t n = 0; n < ids.size(); ++n) {
+    EXPECT_EQ(until_stop(static_cast<std::int64_t>(n)),
+              all.substr(0, all.find('\n', free)));
+    free += tokenizer.bytes_of(ids[n]).size();
+  }
+}
+
 }  // namespace
 }  // namespace osdn::generate

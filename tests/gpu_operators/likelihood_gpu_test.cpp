@@ -53,7 +53,7 @@ TEST_P(GpuLikelihood, packing_order_and_batch_size_change_no_score) {
       dir_ / "run", GetParam(), at::Device(at::kCUDA, 0));
   const tokenizer::Tokenizer tokenizer(dir_ / "t.model");
   const auto session = [&](std::int64_t batch_tokens) {
-    return ModelSession{trained, tokenizer, {}, false, batch_tokens, 1};
+    return ModelSession{trained, &tokenizer, {}, false, batch_tokens, 1};
   };
   RequestBatch batch = test::choice_requests(70);
   ASSERT_GE(batch.requests.size(), 200U);

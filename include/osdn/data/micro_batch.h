@@ -10,9 +10,6 @@
 
 namespace osdn::data {
 
-/// The label of a position that has none.
-constexpr std::int64_t kNoLabel = -100;
-
 /// Rows one behind another. Nothing crosses a boundary of cu_seqlens but the
 /// labels at documents' ends.
 struct MicroBatch {
@@ -23,15 +20,18 @@ struct MicroBatch {
   std::int64_t valid_labels = 0;  ///< labels other than kNoLabel
 };
 
-/// Appends a row. The label is the next token. Where a document goes on behind
+/// Appends a row. A dataset's own labels are taken as they are. Else the label
+/// is the next token. Where a document goes on behind
 /// a cut (in another piece or another row) it is still its true next token; at
 /// a document's last token it is the first token of the next document in the
 /// row, or none with mask_document_end, and none at the row's end.
 void append_row(const TokenDataset& dataset, std::span<const Segment> row,
                 bool mask_document_end, MicroBatch& batch);
 
-/// Valid labels that append_row would give, without reading a token.
-std::int64_t count_valid_labels(std::span<const Segment> row,
+/// Valid labels that append_row would give, without reading a token (but the
+/// labels where the dataset has its own).
+std::int64_t count_valid_labels(const TokenDataset& dataset,
+                                std::span<const Segment> row,
                                 bool mask_document_end);
 
 /// Tokens of a row.

@@ -13,7 +13,8 @@
 namespace osdn::data {
 
 constexpr std::uint64_t kShardHeaderBytes = 256;
-constexpr std::uint32_t kShardVersion = 1;
+/// The newest that is read. Shards without labels are written as version 1.
+constexpr std::uint32_t kShardVersion = 2;
 
 struct ShardHeader {
   std::uint32_t token_bytes = 2;  ///< 2 (u16) or 4 (u32)
@@ -25,7 +26,10 @@ struct ShardHeader {
   std::uint64_t token_count = 0;
   std::uint64_t document_count = 0;
   std::uint64_t tokens_offset = kShardHeaderBytes;  ///< in bytes
-  std::uint64_t documents_offset = 0;               ///< in bytes, of the table
+  /// Labels of the tokens' own, as wide as the tokens; nothing: the label of a
+  /// token is the next one. In bytes.
+  std::optional<std::uint64_t> labels_offset;
+  std::uint64_t documents_offset = 0;  ///< in bytes, of the table
   std::uint64_t file_bytes = 0;
   std::uint32_t shard_index = 0;   ///< in its set, from 0
   std::uint32_t shard_count = 1;   ///< of its set
@@ -34,11 +38,12 @@ struct ShardHeader {
   bool operator==(const ShardHeader&) const = default;
 };
 
-/// Bytes of one token for a vocabulary: 2 up to 65,536 ids, else 4.
-std::uint32_t token_bytes_for(std::uint64_t vocab_size);
+/// Bytes of one token: 2 for a vocabulary of up to 65,536 ids, else 4; labels
+/// have one value more, vocab_size itself, which means none.
+std::uint32_t token_bytes_for(std::uint64_t vocab_size, bool labels = false);
 
-/// Where the document table and the file end for given counts: fills
-/// documents_offset and file_bytes.
+/// Where labels, if there are any, and document table begin and the file ends
+/// for given counts: fills labels_offset, documents_offset and file_bytes.
 void set_layout(ShardHeader& header);
 
 using HeaderBytes = std::array<std::byte, kShardHeaderBytes>;

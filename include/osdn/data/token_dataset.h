@@ -47,11 +47,19 @@ class TokenDataset {
   }
   const std::vector<TokenShard>& shards() const { return shards_; }
 
+  /// The shards have labels of their own: all of them, or none.
+  bool has_labels() const {
+    return shards_.front().header().labels_offset.has_value();
+  }
+
   std::uint64_t document_length(std::uint64_t document) const;
   /// Tokens of a document from its token `first` on; the whole range must lie
   /// in it. Throws Error as TokenShard::read.
   void read(std::uint64_t document, std::uint64_t first,
             std::span<std::int32_t> out) const;
+  /// The labels of these tokens, where has_labels().
+  void read_labels(std::uint64_t document, std::uint64_t first,
+                   std::span<std::int64_t> out) const;
 
   /// XXH3 over the shards' payload hashes and counts: the same for the same
   /// documents in the same order in the same shards, wherever they lie.

@@ -15,9 +15,12 @@
 
 namespace osdn::data {
 
+/// The label of a position that has none.
+constexpr std::int64_t kNoLabel = -100;
+
 /// Writes one shard document by document; memory is 8 bytes a document and a
-/// buffer. The file gets its name in finish() and not before; without it
-/// nothing is left.
+/// buffer, and where there are labels these. The file gets its name in finish()
+/// and not before; without it nothing is left.
 class TokenShardWriter {
  public:
   /// `description` gives vocab_size, tokenizer_hash, bos_id, eos_id and the
@@ -29,6 +32,10 @@ class TokenShardWriter {
 
   /// At least one id. An id that is not in [0, vocab_size) is an Error.
   void add_document(std::span<const std::int32_t> ids);
+  /// The same with a label for each id: kNoLabel, or in [0, vocab_size). Either
+  /// all documents of a shard have labels or none has; else it is an Error.
+  void add_document(std::span<const std::int32_t> ids,
+                    std::span<const std::int64_t> labels);
 
   std::uint64_t token_count() const { return header_.token_count; }
   std::uint64_t document_count() const { return header_.document_count; }
@@ -40,8 +47,13 @@ class TokenShardWriter {
 
  private:
   void flush();
+  /// Zeros up to `offset` of the file.
+  void pad_to(std::uint64_t offset);
+  void append(std::span<const std::uint8_t> bytes);
 
   ShardHeader header_;
+  std::uint64_t written_ = kShardHeaderBytes;  // bytes of the file
+  std::vector<std::uint8_t> labels_;
   AtomicFile out_;
   Xxh3 payload_;
   std::vector<std::uint8_t> buffer_;
@@ -77,6 +89,8 @@ class TokenShard {
   /// Copies out.size() tokens from token `first` on. Throws Error (kBadInput)
   /// with file, offset and id for one outside the vocabulary.
   void read(std::uint64_t first, std::span<std::int32_t> out) const;
+  /// The same for the labels of a shard that has some; kNoLabel is none.
+  void read_labels(std::uint64_t first, std::span<std::int64_t> out) const;
 
   /// Every byte after the header: their number, for a progress line.
   std::uint64_t payload_bytes() const {

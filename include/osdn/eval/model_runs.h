@@ -18,6 +18,15 @@ std::unique_ptr<BatchRun> likelihood_run(const ModelSession& session,
 std::unique_ptr<BatchRun> rolling_run(const ModelSession& session,
                                       const RequestBatch& batch);
 
+/// Greedy text behind prompts: each is encoded (with BOS where the batch says
+/// so), cut by the rule and continued, many at once; sequences that have ended
+/// leave the batch and others take their places. The new tokens are decoded
+/// alone, up to the first stop. `Answer::tokens` counts them, an end token
+/// included. Throws Error (kBadInput) naming the request for a prompt without a
+/// token.
+std::unique_ptr<BatchRun> generation_run(const ModelSession& session,
+                                         const RequestBatch& batch);
+
 /// Any batch but one of kMeasure.
 std::unique_ptr<BatchRun> model_run(const ModelSession& session,
                                     const RequestBatch& batch);

@@ -11,6 +11,21 @@
 
 namespace osdn::eval {
 
+/// Of the tasks whose data is generated.
+struct GeneratedTaskOptions {
+  std::optional<std::int64_t> documents{};       ///< else the task's own number
+  std::optional<std::filesystem::path> words{};  ///< else built-in
+  std::optional<std::filesystem::path> haystack{};  ///< else generated
+  std::vector<std::int64_t> target_tokens{2048, 4096, 8192};  ///< niah
+  std::string mode = "unique";                                ///< records
+  std::int64_t record_tokens = 900;       ///< records: most of a document
+  std::vector<std::int64_t> records{};    ///< records: a document's lines
+  std::int64_t repeat = 3;                ///< records: same and update
+  std::vector<std::string> mqar_sizes{};  ///< "L:D"; empty: the usual ones
+  std::int64_t mqar_vocab = 8192;
+  std::int64_t mqar_passes = 1;
+};
+
 struct EvalOptions {
   std::vector<std::string> tasks{};  ///< tasks and groups
   std::filesystem::path model{};     ///< run or checkpoint; "dummy": none
@@ -26,6 +41,8 @@ struct EvalOptions {
   std::optional<std::filesystem::path> shots_file{};
   std::int64_t context_length = 1000;  ///< of JRT's cut, in tokens
   std::int64_t answer_length = 50;     ///< what the cut leaves free
+  std::string trunc_side = "right";    ///< osdn-authors: "right", "left"
+  GeneratedTaskOptions generated{};
   std::string parity{};  ///< "fla": longppl as that project's script does it
   bool per_doc = false;  ///< longppl: the first block of each document
   std::string device = "auto";  ///< "auto", "cpu", "cuda"

@@ -5,6 +5,7 @@
 // point and is kept as it is.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,14 @@ namespace osdn::eval {
 
 /// str.isspace of one code point, which is also what \s matches.
 bool is_white_space(char32_t code_point);
+
+/// \w of one code point: letters, digits and the underscore. Beyond ASCII
+/// everything counts but the common punctuation, symbols and white space.
+bool is_word_character(char32_t code_point);
+
+/// The code points of a text; a byte that belongs to none becomes 0x110000 plus
+/// its value, which no code point is.
+std::u32string code_points(std::string_view text);
 
 /// str.strip(), lstrip(), rstrip() without arguments.
 std::string_view strip(std::string_view text);
@@ -47,5 +56,19 @@ std::string_view slice(std::string_view text, std::size_t begin,
 /// str.lower() code point by code point (Unicode 14). Python's one rule that
 /// looks at neighbours, the final sigma, is left out.
 std::string lower(std::string_view text);
+
+/// text[:1].upper() + text[1:]: the first code point becomes the lowest one
+/// whose lower case it is; sharp s becomes SS.
+std::string upper_first(std::string_view text);
+
+/// re.search(re.escape(needle), text, re.IGNORECASE): where the first match
+/// begins, in bytes. Code points match when their simple lower cases are equal
+/// or are two spellings of one letter, as long s and s are. An empty needle
+/// matches at 0.
+std::optional<std::size_t> find_ignoring_case(std::string_view text,
+                                              std::string_view needle);
+
+/// text.lower().endswith(end.lower()).
+bool ends_with_ignoring_case(std::string_view text, std::string_view end);
 
 }  // namespace osdn::eval

@@ -28,6 +28,7 @@ struct TaskInfo {
   std::string source{};    ///< where a user gets that
   /// The metric that papers show, which enters a group's average; may be empty.
   std::string paper_metric{};
+  bool reads_ids = false;  ///< and no text: no tokenizer is needed
 };
 
 struct Metric {

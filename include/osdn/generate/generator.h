@@ -31,6 +31,10 @@ struct GeneratorOptions {
   bool keep_states = false;
 };
 
+/// Where a document ends: at its end token, and at the begin token, which in
+/// packed training data stands where another document begins.
+std::vector<std::int32_t> end_ids(const tokenizer::Tokenizer& tokenizer);
+
 /// Called once with the number of sequences, then with text as soon as it is
 /// certain, and at the end of each sequence.
 struct Listener {

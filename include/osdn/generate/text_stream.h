@@ -22,9 +22,11 @@ struct PendingText {
 /// other text: a space in front of the first word stays.
 class TextStream {
  public:
-  /// The tokenizer must outlive this.
+  /// The tokenizer must outlive this. In the text of the first
+  /// `tokens_before_stop` ids no stop string is looked for.
   TextStream(const tokenizer::Tokenizer& tokenizer,
-             std::vector<std::string> stops, const PendingText& pending = {});
+             std::vector<std::string> stops, const PendingText& pending = {},
+             std::int64_t tokens_before_stop = 0);
 
   /// The text that this id makes certain.
   std::string push(std::int32_t id);
@@ -38,6 +40,7 @@ class TextStream {
   const tokenizer::Tokenizer* tokenizer_;
   Utf8Stream utf8_;
   StopStrings stops_;
+  std::int64_t tokens_before_stop_;
 };
 
 }  // namespace osdn::generate

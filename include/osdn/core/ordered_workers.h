@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace osdn::data {
+namespace osdn {
 
 /// The caller bounds memory: it submits, and takes when enough is pending.
 template <typename In, typename Out>
@@ -86,4 +86,4 @@ class OrderedWorkers {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace osdn::data
+}  // namespace osdn
