@@ -77,6 +77,15 @@ __device__ __forceinline__ float warp_sum(float x) {
   return x;
 }
 
+/// The same value, but the compiler cannot tell: what is computed from it inside
+/// a loop stays there instead of filling registers before the loop.
+__device__ __forceinline__ int opaque(int x) {
+#ifndef OSDN_CUDA_EMULATOR
+  asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
 /// The block's dynamic shared memory, 16-byte aligned by the hardware's rule
 /// (1024 where a kernel uses no static shared memory).
 __device__ __forceinline__ unsigned char* dynamic_shared() {

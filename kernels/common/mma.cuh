@@ -140,7 +140,10 @@ struct Tile {
 
   /// Address of the unit that holds column `col` (a multiple of 8) of `row`.
   __device__ __forceinline__ Bf16* unit(int row, int col) const {
-    return data + (col >> 6) * (kRows * 64) + row * 64 +
+    return data + offset(row, col);
+  }
+  static __device__ __forceinline__ int offset(int row, int col) {
+    return (col >> 6) * (kRows * 64) + row * 64 +
            (((col >> 3 & 7) ^ (row & 7)) << 3);
   }
 };

@@ -1,4 +1,7 @@
+#include <stdexcept>
+
 #include "kernels/common/device_info.h"
+#include "kernels/common/graph.h"
 
 namespace osdn::kernels {
 
@@ -11,5 +14,14 @@ DeviceInfo device_info() {
 bool runs_hopper_code() {
   return false;
 }
+
+Graph::~Graph() = default;
+void Graph::begin(Stream) {
+  throw std::runtime_error(
+      "recording a graph: this osdn was built without CUDA");
+}
+void Graph::end(Stream) {}
+void Graph::abandon(Stream) noexcept {}
+void Graph::start(Stream) const {}
 
 }  // namespace osdn::kernels

@@ -35,11 +35,12 @@ template <int kCols>
 __device__ __forceinline__ MatrixDescriptor rows_of(Tile<kCols> tile, int k0) {
   return describe(tile.data + k0 / 64 * 64 * 64 + k0 % 64);
 }
-/// B [16, kCols] of rows k0.. of a tile stored [k][n].
+/// B [16, n] of rows k0.. and columns from n0, a multiple of 64, of a tile
+/// stored [k][n].
 template <int kCols>
-__device__ __forceinline__ MatrixDescriptor columns_of(Tile<kCols> tile,
-                                                       int k0) {
-  return describe(tile.data + k0 * 64, 64 * 64 * 2);
+__device__ __forceinline__ MatrixDescriptor columns_of(Tile<kCols> tile, int k0,
+                                                       int n0 = 0) {
+  return describe(tile.data + n0 * 64 + k0 * 64, 64 * 64 * 2);
 }
 
 /// Before the first wgmma after registers of D or A were written.

@@ -9,6 +9,15 @@
 
 namespace osdn::kernels::delta_rule::chunk {
 
+/// Registers and shared memory hold at most 128 key channels of what a kernel
+/// works on; wider keys are taken in parts, by two warpgroups or one after the
+/// other.
+template <int K>
+struct KeyParts {
+  static constexpr int kCount = K > 128 ? K / 128 : 1;
+  static constexpr int kWidth = K / kCount;
+};
+
 /// Starts the copy of a [kRows, kCols] tile whose rows lie `stride` elements
 /// apart; rows from `rows` on become zeros and are not read.
 template <int kRows, int kCols, int kThreads>
@@ -88,10 +97,10 @@ __device__ __forceinline__ float dot_pair(std::uint32_t x, std::uint32_t y) {
   return dot_pair(x, low_bf16(y), high_bf16(y));
 }
 
-/// 1 / sqrt(sum of squares + epsilon) of the warp's 16 rows; two lanes a row.
+/// The lane's part of the sum of squares of row row0 + lane % 16; lanes 16
+/// apart share a row.
 template <int K>
-__device__ __forceinline__ void row_norms(Tile<K> tile, float* norms, bool used,
-                                          int row0, int lane) {
+__device__ __forceinline__ float row_squares(Tile<K> tile, int row0, int lane) {
   const int row = row0 + (lane & 15), half = lane >> 4;
   float sum = 0;
 #pragma unroll
@@ -105,8 +114,17 @@ __device__ __forceinline__ void row_norms(Tile<K> tile, float* norms, bool used,
              high_bf16(words[i]) * high_bf16(words[i]);
     }
   }
+  return sum;
+}
+
+/// 1 / sqrt(sum of squares + epsilon) of the warp's 16 rows, from the lanes'
+/// parts.
+__device__ __forceinline__ void write_norms(float* norms, float sum, bool used,
+                                            int row0, int lane) {
   sum += __shfl_xor_sync(0xffffffffu, sum, 16);
-  if (half == 0) norms[row] = used ? rsqrtf(sum + kNormEpsilon) : 1.f;
+  if (lane < 16) {
+    norms[row0 + lane] = used ? rsqrtf(sum + kNormEpsilon) : 1.f;
+  }
 }
 
 /// Elements (row, col), (row, col + 1) of a tile, col = col8 + 2t.
@@ -114,5 +132,39 @@ template <int kCols>
 __device__ __forceinline__ std::uint32_t tile_pair(Tile<kCols> tile, int row,
                                                    int col8, int t) {
   return *reinterpret_cast<const std::uint32_t*>(tile.unit(row, col8) + 2 * t);
+}
+
+/// Where a scan's two warpgroups hold a part of the keys each, products over
+/// the keys are sums of two parts, which go through shared memory: a warp's
+/// place for accumulator tile `tile` of kTiles, one float4 a lane. Its partner
+/// is the warp 4 away. Both add the same two numbers, so their sums agree to
+/// the bit.
+template <int kTiles>
+__device__ __forceinline__ float4* partial_sum(float4* sums, int warp, int tile,
+                                               int lane) {
+  return sums + (warp * kTiles + tile) * 32 + lane;
+}
+template <int kTiles>
+__device__ __forceinline__ void put_partial(float4* sums, const float (&x)[4],
+                                            int warp, int tile, int lane) {
+  *partial_sum<kTiles>(sums, warp, tile, lane) = float4{x[0], x[1], x[2], x[3]};
+}
+template <int kTiles>
+__device__ __forceinline__ void add_partial(float (&x)[4], float4* sums,
+                                            int warp, int tile, int lane) {
+  const float4 y = *partial_sum<kTiles>(sums, warp ^ 4, tile, lane);
+  x[0] += y.x;
+  x[1] += y.y;
+  x[2] += y.z;
+  x[3] += y.w;
+}
+
+/// The second of two operands where `second`, register by register.
+__device__ __forceinline__ void select_a(std::uint32_t (&to)[4],
+                                         const std::uint32_t (&first)[4],
+                                         const std::uint32_t (&other)[4],
+                                         bool second) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) to[i] = second ? other[i] : first[i];
 }
 }  // namespace osdn::kernels::delta_rule::chunk

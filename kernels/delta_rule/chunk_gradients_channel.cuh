@@ -212,6 +212,77 @@ __device__ __forceinline__ void channel_products(
   }
 }
 
+/// <S, dS> of a slot by channel: eight channels a thread, summed over the warp
+/// and kept in shared memory [16 warps][K] from slot to slot; 512 threads.
+template <int K>
+__device__ __forceinline__ void add_channel_state_dots(float* state_dots,
+                                                       Tile<K> S, Tile<K> dS,
+                                                       bool first, int thread) {
+  const int warp = thread / 32, lane = thread % 32;
+  float dot[8] = {};
+#pragma unroll
+  for (int i = 0; i < 64 * K / 8 / 512; ++i) {
+    const int at = i * 512 + thread;
+    const int row = at / (K / 8), col = at % (K / 8) * 8;
+    const uint4 a = *reinterpret_cast<const uint4*>(S.unit(row, col));
+    const uint4 b = *reinterpret_cast<const uint4*>(dS.unit(row, col));
+    const std::uint32_t x[4] = {a.x, a.y, a.z, a.w};
+    const std::uint32_t y[4] = {b.x, b.y, b.z, b.w};
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      dot[2 * w] += low_bf16(x[w]) * low_bf16(y[w]);
+      dot[2 * w + 1] += high_bf16(x[w]) * high_bf16(y[w]);
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < 8; ++e) {
+#pragma unroll
+    for (int step = K / 8; step < 32; step *= 2) {
+      dot[e] += __shfl_xor_sync(0xffffffffu, dot[e], step);
+    }
+    float* sum = state_dots + warp * K + 8 * lane + e;
+    if (lane < K / 8) *sum = first ? dot[e] : *sum + dot[e];
+  }
+}
+
+/// dG = q dq + k dk - kt dkt of the warp's block to shared memory [64][K], and
+/// `end` of channel_products, summed over the warp's rows, to channel_ends
+/// [4 row groups][K].
+template <int K, int kPairs>
+__device__ __forceinline__ void put_channel_terms(
+    float* dG, float* channel_ends, const float (&dq)[2 * kPairs][4],
+    const float (&dk)[2 * kPairs][4], const float (&dkt)[2 * kPairs][4],
+    float2 (&end)[2 * kPairs], Tile<K> q, Tile<K> k, Tile<K> kt, int row_group,
+    int col0, int lane) {
+  const int g = lane >> 2, t = lane & 3;
+#pragma unroll
+  for (int n = 0; n < 2 * kPairs; ++n) {
+#pragma unroll
+    for (int step = 4; step < 32; step *= 2) {
+      end[n].x += __shfl_xor_sync(0xffffffffu, end[n].x, step);
+      end[n].y += __shfl_xor_sync(0xffffffffu, end[n].y, step);
+    }
+    const int c = col0 + 8 * n + 2 * t;
+    if (g == 0) {
+      *reinterpret_cast<float2*>(channel_ends + row_group * K + c) = end[n];
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int i = 16 * row_group + 8 * half + g;
+      const std::uint32_t q_pair = tile_pair(q, i, col0 + 8 * n, t);
+      const std::uint32_t k_pair = tile_pair(k, i, col0 + 8 * n, t);
+      const std::uint32_t t_pair = tile_pair(kt, i, col0 + 8 * n, t);
+      *reinterpret_cast<float2*>(dG + i * K + c) =
+          make_float2(low_bf16(q_pair) * dq[n][2 * half] +
+                          low_bf16(k_pair) * dk[n][2 * half] -
+                          low_bf16(t_pair) * dkt[n][2 * half],
+                      high_bf16(q_pair) * dq[n][2 * half + 1] +
+                          high_bf16(k_pair) * dk[n][2 * half + 1] -
+                          high_bf16(t_pair) * dkt[n][2 * half + 1]);
+    }
+  }
+}
+
 /// Scratch of the per-channel dg, in a slot buffer that is done with.
 template <int K>
 struct ChannelScratch {

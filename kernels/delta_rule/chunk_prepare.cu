@@ -13,5 +13,9 @@ void prepare_k128(const Args& args, Stream stream) {
   args.separate_key ? launch_prepare<128, true>(args, stream)
                     : launch_prepare<128, false>(args, stream);
 }
+void prepare_k256(const Args& args, Stream stream) {
+  args.separate_key ? launch_prepare<256, true>(args, stream)
+                    : launch_prepare<256, false>(args, stream);
+}
 
 }  // namespace osdn::kernels::delta_rule::chunk

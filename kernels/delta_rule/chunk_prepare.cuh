@@ -2,7 +2,8 @@
 // F1: norms, decays, A, P and n of one chunk head; four warps, 16 rows each.
 //
 // A and P by bf16 matrix instructions on the raw tiles with fp32 scales; n as
-// chunk_inverse.cuh says.
+// chunk_inverse.cuh says. Keys of 256 channels come in two parts, so that as
+// many blocks share a multiprocessor as with 128.
 
 #include "kernels/delta_rule/chunk_inverse.cuh"
 
@@ -11,7 +12,8 @@ namespace osdn::kernels::delta_rule::chunk {
 template <int K, bool kSeparateKey>
 struct Prepare {
   static constexpr int kThreads = 128;
-  static constexpr int kTileBytes = kChunk * K * 2;
+  static constexpr int kWidth = KeyParts<K>::kWidth;
+  static constexpr int kTileBytes = kChunk * kWidth * 2;
   static constexpr int kQ = 0;
   static constexpr int kK = kQ + kTileBytes;
   static constexpr int kKt = kSeparateKey ? kK + kTileBytes : kK;
@@ -40,9 +42,9 @@ __global__ void __launch_bounds__(128, kSeparateKey ? 4 : 5)
   const int g = lane >> 2, t = lane & 3;
 
   unsigned char* shared = dynamic_shared();
-  const Tile<K> q{reinterpret_cast<Bf16*>(shared + L::kQ)};
-  const Tile<K> k{reinterpret_cast<Bf16*>(shared + L::kK)};
-  const Tile<K> kt{reinterpret_cast<Bf16*>(shared + L::kKt)};
+  const Tile<L::kWidth> q{reinterpret_cast<Bf16*>(shared + L::kQ)};
+  const Tile<L::kWidth> k{reinterpret_cast<Bf16*>(shared + L::kK)};
+  const Tile<L::kWidth> kt{reinterpret_cast<Bf16*>(shared + L::kKt)};
   float* A = reinterpret_cast<float*>(shared + L::kA);
   float* T = reinterpret_cast<float*>(shared + L::kT);
   float* vec = reinterpret_cast<float*>(shared + L::kVec);
@@ -51,18 +53,22 @@ __global__ void __launch_bounds__(128, kSeparateKey ? 4 : 5)
   float* const G = vec + kVecG * kChunk;
   float* const beta = vec + kVecBeta * kChunk;
 
-  const std::int64_t key_at = (chunk.first * args.H + h) * K;
-  const std::int64_t key_stride = static_cast<std::int64_t>(args.H) * K;
-  load_tile<kChunk, K, L::kThreads>(k, bf16(args.k) + key_at, key_stride,
-                                    chunk.rows, thread);
-  load_tile<kChunk, K, L::kThreads>(q, bf16(args.q) + key_at, key_stride,
-                                    chunk.rows, thread);
-  if (kSeparateKey) {
-    load_tile<kChunk, K, L::kThreads>(
-        kt, bf16(args.kt) + (chunk.first * args.HV + hv) * K,
-        static_cast<std::int64_t>(args.HV) * K, chunk.rows, thread);
-  }
-  copy_async_commit();
+  const auto load_part = [&](int part, int thread) {
+    const int channel = part * L::kWidth;
+    const std::int64_t key_at = (chunk.first * args.H + h) * K + channel;
+    const std::int64_t key_stride = static_cast<std::int64_t>(args.H) * K;
+    load_tile<kChunk, L::kWidth, L::kThreads>(k, bf16(args.k) + key_at,
+                                              key_stride, chunk.rows, thread);
+    load_tile<kChunk, L::kWidth, L::kThreads>(q, bf16(args.q) + key_at,
+                                              key_stride, chunk.rows, thread);
+    if (kSeparateKey) {
+      load_tile<kChunk, L::kWidth, L::kThreads>(
+          kt, bf16(args.kt) + (chunk.first * args.HV + hv) * K + channel,
+          static_cast<std::int64_t>(args.HV) * K, chunk.rows, thread);
+    }
+    copy_async_commit();
+  };
+  load_part(0, thread);
 
   if (thread < kChunk) {
     beta[thread] = thread < chunk.rows
@@ -93,11 +99,43 @@ __global__ void __launch_bounds__(128, kSeparateKey ? 4 : 5)
     G[2 * lane] = (lane > 0 ? before : 0.f) + x[0];
     G[2 * lane + 1] = sum;
   }
-  copy_async_wait<0>();
-  __syncthreads();
-  row_norms<K>(q, rq, args.l2_norm, 16 * warp, lane);
-  row_norms<K>(k, rk, args.l2_norm, 16 * warp, lane);
-  __syncthreads();
+
+  // Rows 16 w.. of A and P, lower block triangle only.
+  float a_acc[8][4] = {}, p_acc[8][4] = {};
+  float q_squares = 0, k_squares = 0;
+#pragma unroll 1
+  for (int part = 0; part < KeyParts<K>::kCount; ++part) {
+    const int thread = opaque(static_cast<int>(threadIdx.x));
+    const int lane = thread % 32, warp = thread / 32;
+    if (part > 0) {
+      __syncthreads();
+      load_part(part, thread);
+    }
+    copy_async_wait<0>();
+    __syncthreads();
+    q_squares += row_squares(q, 16 * warp, lane);
+    k_squares += row_squares(k, 16 * warp, lane);
+#pragma unroll
+    for (int s = 0; s < L::kWidth / 16; ++s) {
+      std::uint32_t ka[4], qa[4];
+      load_a(ka, k, 16 * warp, 16 * s, lane);
+      load_a(qa, q, 16 * warp, 16 * s, lane);
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        if (p <= warp) {
+          std::uint32_t b[4];
+          load_b(b, kt, 16 * p, 16 * s, lane);
+          mma_bf16(a_acc[2 * p], ka, b[0], b[1]);
+          mma_bf16(a_acc[2 * p + 1], ka, b[2], b[3]);
+          mma_bf16(p_acc[2 * p], qa, b[0], b[1]);
+          mma_bf16(p_acc[2 * p + 1], qa, b[2], b[3]);
+        }
+      }
+    }
+  }
+  write_norms(rq, q_squares, args.l2_norm, 16 * warp, lane);
+  write_norms(rk, k_squares, args.l2_norm, 16 * warp, lane);
+  __syncthreads();  // the tiles are done with: A, T and P take their place
   if (thread < kChunk) {
     const float to_here = exp2_nonpositive(G[thread]);
     const float end = G[kChunk - 1];
@@ -107,27 +145,6 @@ __global__ void __launch_bounds__(128, kSeparateKey ? 4 : 5)
         rk[thread] * exp2_nonpositive(fminf(end - G[thread], 0.f));
     vec[kVecDecay * kChunk + thread] = exp2_nonpositive(end);
   }
-
-  // Rows 16 w.. of A and P, lower block triangle only.
-  float a_acc[8][4] = {}, p_acc[8][4] = {};
-#pragma unroll
-  for (int s = 0; s < K / 16; ++s) {
-    std::uint32_t ka[4], qa[4];
-    load_a(ka, k, 16 * warp, 16 * s, lane);
-    load_a(qa, q, 16 * warp, 16 * s, lane);
-#pragma unroll
-    for (int p = 0; p < 4; ++p) {
-      if (p <= warp) {
-        std::uint32_t b[4];
-        load_b(b, kt, 16 * p, 16 * s, lane);
-        mma_bf16(a_acc[2 * p], ka, b[0], b[1]);
-        mma_bf16(a_acc[2 * p + 1], ka, b[2], b[3]);
-        mma_bf16(p_acc[2 * p], qa, b[0], b[1]);
-        mma_bf16(p_acc[2 * p + 1], qa, b[2], b[3]);
-      }
-    }
-  }
-  __syncthreads();  // the tiles are done with: A, T and P take their place
   const Tile<kChunk> p_tile{reinterpret_cast<Bf16*>(shared + L::kP)};
 #pragma unroll
   for (int pair = 0; pair < 4; ++pair) {

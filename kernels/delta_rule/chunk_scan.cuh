@@ -9,6 +9,12 @@
 //
 // kOutput writes o and state_T (F2); otherwise S at each chunk's start and Z
 // (B1, which shares a launch with B2: chunk_backward_scans.cuh).
+//
+// K = 256: two warpgroups hold the same 64 value columns, half of the keys
+// each. They add up their parts of K S once a chunk, compute the same E, Z and
+// U, and write half of the tokens each. A separate write key, needed last, has
+// one buffer instead of two, and the tile of k, needed first, then takes the
+// partial sums.
 
 #include "kernels/common/wgmma.cuh"
 #include "kernels/delta_rule/chunk_common.cuh"
@@ -17,27 +23,40 @@ namespace osdn::kernels::delta_rule::chunk {
 
 template <int K, int kWarps, Operands kOperands, bool kOutput>
 struct Scan {
+  static constexpr int kParts = KeyParts<K>::kCount;
+  static constexpr int kWidth = KeyParts<K>::kWidth;  ///< keys of a warp
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kCols = 16 * kWarps;  ///< value columns of a block
+  static constexpr int kCols = 16 * kWarps / kParts;  ///< values of a block
   static constexpr int kKeyBytes = kChunk * K * 2;
   static constexpr int kPairBytes = kChunk * kChunk * 2;
+  static constexpr bool kWriteKey = kOperands != Operands::kRaw;
+  static constexpr bool kLateWriteKey = kWriteKey && kParts > 1;
   // one stage
   static constexpr int kK = 0;
-  static constexpr int kKt = kOperands == Operands::kRaw ? kK : kK + kKeyBytes;
-  static constexpr int kQ = kKt + kKeyBytes;
+  static constexpr int kStageKt = kWriteKey ? kK + kKeyBytes : kK;
+  static constexpr int kQ = kLateWriteKey ? kStageKt : kStageKt + kKeyBytes;
   static constexpr int kV = kQ + (kOutput ? kKeyBytes : 0);
   static constexpr int kNTile = kV + kChunk * kCols * 2;
   static constexpr int kP = kNTile + kPairBytes;
-  static constexpr int kVec = kP + (kOutput ? kPairBytes : 0);
+  static constexpr int kStageBytes = kP + (kOutput ? kPairBytes : 0);
+  // once
+  static constexpr int kLateKt = 2 * kStageBytes;
+  /// S, 16 rows a warp; with parts of the keys, partial sums.
+  static constexpr int kStaging = kLateKt + (kLateWriteKey ? kKeyBytes : 0);
+  static constexpr bool kSumsInK = kLateWriteKey && kOutput;
+  static constexpr int kStagingBytes = !kOutput ? kWarps * 16 * kWidth * 2
+                                       : kParts > 1 && !kSumsInK
+                                           ? kWarps * (8 + 4) * 32 * 16
+                                           : 0;
+  // a stage's vectors
   static constexpr int kFirstVec = kVecBeta;  ///< the vectors that are used
   static constexpr int kVecFloats = (kVectors - kFirstVec) * kChunk;
-  static constexpr int kDecay = kVec + kVecFloats * 4;  ///< per channel
-  static constexpr int kStageEnd =
+  static constexpr int kVec = kStaging + kStagingBytes;
+  static constexpr int kDecay = kVecFloats * 4;  ///< per channel
+  static constexpr int kVecBytes =
       kDecay + (kOperands == Operands::kDecayed ? K * 4 : 0);
-  static constexpr int kStageBytes = (kStageEnd + 1023) / 1024 * 1024;
-  static constexpr int kStaging = 2 * kStageBytes;  ///< S, 16 rows a warp
-  static constexpr int kSharedBytes =
-      kStaging + (kOutput ? 0 : kWarps * 16 * K * 2);
+  static constexpr int kSharedBytes = kVec + 2 * kVecBytes;
+  static_assert(kSharedBytes <= 232448, "one block a multiprocessor");
 };
 
 template <int K, int kWarps, Operands kOperands, bool kOutput>
@@ -52,53 +71,65 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / 32, lane = thread % 32;
   const int g = lane >> 2, t = lane & 3;
-  const int column = slice * L::kCols + 16 * warp;  // the warp's first
+  const int part = L::kParts > 1 ? warp / 4 : 0;  // of the keys
+  const int key0 = part * L::kWidth;              // the warp's first
+  const int column0 = L::kParts > 1 ? 16 * (warp % 4) : 16 * warp;
+  const int column = slice * L::kCols + column0;  // the warp's first
   const int V = args.V;
   unsigned char* shared = dynamic_shared();
 
   const std::int64_t key_stride = static_cast<std::int64_t>(args.H) * K;
   const std::int64_t write_stride = static_cast<std::int64_t>(args.HV) * K;
   const std::int64_t value_stride = static_cast<std::int64_t>(args.HV) * V;
+  const auto load_keys = [&](unsigned char* to, std::int64_t chunk_index,
+                             ChunkInfo chunk, const void* raw, std::int64_t at,
+                             std::int64_t stride, const void* decayed) {
+    const Tile<K> tile{reinterpret_cast<Bf16*>(to)};
+    if constexpr (kOperands == Operands::kDecayed) {
+      const std::int64_t chunk_head = chunk_index * args.HV + hv;
+      load_tile<kChunk, K, L::kThreads>(
+          tile, bf16(decayed) + chunk_head * kChunk * K, K, kChunk, thread);
+    } else {
+      load_tile<kChunk, K, L::kThreads>(tile, bf16(raw) + at, stride,
+                                        chunk.rows, thread);
+    }
+  };
+  const auto load_write_key = [&](unsigned char* to, std::int64_t chunk_index,
+                                  ChunkInfo chunk) {
+    load_keys(to, chunk_index, chunk, args.kt, (chunk.first * args.HV + hv) * K,
+              write_stride, args.kd);
+  };
   const auto load_stage = [&](std::int64_t chunk_index, int stage) {
     const ChunkInfo chunk = args.chunks[chunk_index];
     const std::int64_t chunk_head = chunk_index * args.HV + hv;
     unsigned char* base = shared + stage * L::kStageBytes;
+    float* vec =
+        reinterpret_cast<float*>(shared + L::kVec + stage * L::kVecBytes);
     const std::int64_t key_at = (chunk.first * args.H + h) * K;
-    const std::int64_t decayed_at = chunk_head * kChunk * K;
-    const auto load_keys = [&](int to, const void* raw, std::int64_t at,
-                               std::int64_t stride, const void* decayed) {
-      const Tile<K> tile{reinterpret_cast<Bf16*>(base + to)};
-      if constexpr (kOperands == Operands::kDecayed) {
-        load_tile<kChunk, K, L::kThreads>(tile, bf16(decayed) + decayed_at, K,
-                                          kChunk, thread);
-      } else {
-        load_tile<kChunk, K, L::kThreads>(tile, bf16(raw) + at, stride,
-                                          chunk.rows, thread);
-      }
-    };
-    load_keys(L::kK, args.k, key_at, key_stride, args.kg);
+    load_keys(base + L::kK, chunk_index, chunk, args.k, key_at, key_stride,
+              args.kg);
     load_tile<kChunk, L::kCols, L::kThreads>(
         {reinterpret_cast<Bf16*>(base + L::kV)},
         bf16(args.v) + (chunk.first * args.HV + hv) * V + slice * L::kCols,
         value_stride, chunk.rows, thread);
     load_floats_async<L::kVecFloats>(
-        reinterpret_cast<float*>(base + L::kVec),
-        args.vectors + (chunk_head * kVectors + L::kFirstVec) * kChunk, thread);
+        vec, args.vectors + (chunk_head * kVectors + L::kFirstVec) * kChunk,
+        thread);
     load_tile<kChunk, kChunk, L::kThreads>(
         {reinterpret_cast<Bf16*>(base + L::kNTile)},
         bf16(args.n) + chunk_head * kChunk * kChunk, kChunk, kChunk, thread);
     if (kOutput) {
-      load_keys(L::kQ, args.q, key_at, key_stride, args.qg);
+      load_keys(base + L::kQ, chunk_index, chunk, args.q, key_at, key_stride,
+                args.qg);
       load_tile<kChunk, kChunk, L::kThreads>(
           {reinterpret_cast<Bf16*>(base + L::kP)},
           bf16(args.P) + chunk_head * kChunk * kChunk, kChunk, kChunk, thread);
     }
-    if (kOperands != Operands::kRaw) {
-      load_keys(L::kKt, args.kt, (chunk.first * args.HV + hv) * K, write_stride,
-                args.kd);
+    if (L::kWriteKey && !L::kLateWriteKey) {
+      load_write_key(base + L::kStageKt, chunk_index, chunk);
     }
     if (kOperands == Operands::kDecayed) {
-      load_floats_async<K>(reinterpret_cast<float*>(base + L::kDecay),
+      load_floats_async<K>(vec + L::kDecay / 4,
                            args.channel_decay + chunk_head * K, thread);
     }
     copy_async_commit();
@@ -108,10 +139,11 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
   const std::int64_t end = args.first_chunk[document + 1];
   if (begin < end) load_stage(begin, 0);
 
-  float S[K / 8][4];  // rows: value columns g, g+8; columns: keys 8n+2t, +1
-  const std::int64_t state = unit * K * V + column + g;
+  // rows: value columns g, g+8; columns: keys key0 + 8n+2t, +1
+  float S[L::kWidth / 8][4];
+  const std::int64_t state = (unit * K + key0) * V + column + g;
 #pragma unroll
-  for (int n = 0; n < K / 8; ++n) {
+  for (int n = 0; n < L::kWidth / 8; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       S[n][e] =
@@ -125,51 +157,64 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
     const int stage = static_cast<int>((index - begin) & 1);
     unsigned char* base = shared + stage * L::kStageBytes;
     const Tile<K> k{reinterpret_cast<Bf16*>(base + L::kK)};
-    const Tile<K> kt{reinterpret_cast<Bf16*>(base + L::kKt)};
+    const Tile<K> kt{reinterpret_cast<Bf16*>(
+        L::kLateWriteKey ? shared + L::kLateKt : base + L::kStageKt)};
     const Tile<K> q{reinterpret_cast<Bf16*>(base + L::kQ)};
     const Tile<L::kCols> v{reinterpret_cast<Bf16*>(base + L::kV)};
     const Tile<kChunk> n_tile{reinterpret_cast<Bf16*>(base + L::kNTile)};
     const Tile<kChunk> p_tile{reinterpret_cast<Bf16*>(base + L::kP)};
-    const float* vec =
-        reinterpret_cast<const float*>(base + L::kVec) - L::kFirstVec * kChunk;
+    const float* vectors =
+        reinterpret_cast<const float*>(shared + L::kVec + stage * L::kVecBytes);
+    const float* vec = vectors - L::kFirstVec * kChunk;
+    float4* sums = reinterpret_cast<float4*>(
+        L::kSumsInK ? base + L::kK : shared + L::kStaging);
     const std::int64_t chunk_head = index * args.HV + hv;
 
     copy_async_wait<0>();
     fence_shared_for_wgmma();
     __syncthreads();  // this stage has arrived; the other one is free
 
+    if constexpr (L::kLateWriteKey) {
+      load_write_key(shared + L::kLateKt, index, args.chunks[index]);
+      copy_async_commit();
+    }
     // S as left operand: bf16, kept until the products with k and q are done.
-    std::uint32_t s_a[K / 16][4];
+    std::uint32_t s_a[L::kWidth / 16][4];
 #pragma unroll
-    for (int s = 0; s < K / 16; ++s) pack_a(s_a[s], S[2 * s], S[2 * s + 1]);
+    for (int s = 0; s < L::kWidth / 16; ++s)
+      pack_a(s_a[s], S[2 * s], S[2 * s + 1]);
     float E[8][4];  // becomes Z; rows as S, columns: tokens 8n+2t, +1
     float O[8][4];
     wgmma_fence();
-    wgmma<false, false>(E, s_a[0], rows_of(k, 0));
+    wgmma<false, false>(E, s_a[0], rows_of(k, key0));
 #pragma unroll
-    for (int s = 1; s < K / 16; ++s) {
-      wgmma<false, true>(E, s_a[s], rows_of(k, 16 * s));
+    for (int s = 1; s < L::kWidth / 16; ++s) {
+      wgmma<false, true>(E, s_a[s], rows_of(k, key0 + 16 * s));
     }
     wgmma_commit();
     if constexpr (kOutput) {
-      wgmma<false, false>(O, s_a[0], rows_of(q, 0));
+      wgmma<false, false>(O, s_a[0], rows_of(q, key0));
 #pragma unroll
-      for (int s = 1; s < K / 16; ++s) {
-        wgmma<false, true>(O, s_a[s], rows_of(q, 16 * s));
+      for (int s = 1; s < L::kWidth / 16; ++s) {
+        wgmma<false, true>(O, s_a[s], rows_of(q, key0 + 16 * s));
       }
       wgmma_commit();
     }
-    if (index + 1 < end) load_stage(index + 1, stage ^ 1);
+    if (index + 1 < end) {
+      load_stage(index + 1, stage ^ 1);
+    } else if (L::kLateWriteKey) {
+      copy_async_commit();  // the newest group is the next stage, or nothing
+    }
     if constexpr (!kOutput) {
-      const Tile<K, 16> staging{
-          reinterpret_cast<Bf16*>(shared + L::kStaging + warp * 16 * K * 2)};
+      const Tile<L::kWidth, 16> staging{reinterpret_cast<Bf16*>(
+          shared + L::kStaging + warp * 16 * L::kWidth * 2)};
 #pragma unroll
-      for (int s = 0; s < K / 16; ++s) {
+      for (int s = 0; s < L::kWidth / 16; ++s) {
         store_matrix(staging.unit(lane & 15, 16 * s + (lane >> 4) * 8), s_a[s]);
       }
       __syncwarp();
-      Bf16* out = bf16(args.S) + (chunk_head * V + column) * K;
-      constexpr int kUnits = K / 8, kRows = 32 / kUnits;
+      Bf16* out = bf16(args.S) + (chunk_head * V + column) * K + key0;
+      constexpr int kUnits = L::kWidth / 8, kRows = 32 / kUnits;
 #pragma unroll
       for (int i = 0; i < 16 / kRows; ++i) {
         const int row = i * kRows + lane / kUnits, col = lane % kUnits * 8;
@@ -180,11 +225,19 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
     std::uint32_t v_a[4][4];
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
-      load_a_transposed(v_a[s], v, 16 * s, 16 * warp, lane);
+      load_a_transposed(v_a[s], v, 16 * s, column0, lane);
     }
 
     wgmma_wait<kOutput ? 1 : 0>();
     pin(E);
+    if constexpr (L::kParts > 1) {
+      if (L::kSumsInK) __syncthreads();  // everybody is done with k
+#pragma unroll
+      for (int n = 0; n < 8; ++n) put_partial<8>(sums, E[n], warp, n, lane);
+      __syncthreads();
+#pragma unroll
+      for (int n = 0; n < 8; ++n) add_partial<8>(E[n], sums, warp, n, lane);
+    }
 #pragma unroll
     for (int n = 0; n < 8; ++n) {  // E = V - read KS
       const std::uint32_t* r = v_a[n / 2] + n % 2 * 2;
@@ -210,11 +263,10 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
     }
     wgmma_commit();
 #pragma unroll
-    for (int n = 0; n < K / 8; ++n) {
+    for (int n = 0; n < L::kWidth / 8; ++n) {
       float2 decay;
       if constexpr (kOperands == Operands::kDecayed) {
-        decay = token_pair(reinterpret_cast<const float*>(base + L::kDecay), n,
-                           lane);
+        decay = token_pair(vectors + L::kDecay / 4 + key0, n, lane);
       } else {
         decay.x = decay.y = vec[kVecDecay * kChunk];
       }
@@ -231,11 +283,13 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
     for (int s = 0; s < 4; ++s) {
       if constexpr (!kOutput) {
         // Z goes out through the warp's own columns of v, which it has read.
-        std::uint32_t r[4];
-        pack_a(r, E[2 * s], E[2 * s + 1]);
-        store_matrix_transposed(v.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
-                                       16 * warp + ((lane >> 3) & 1) * 8),
-                                r);
+        if (L::kParts == 1 || s / 2 == part) {
+          std::uint32_t r[4];
+          pack_a(r, E[2 * s], E[2 * s + 1]);
+          store_matrix_transposed(v.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
+                                         column0 + ((lane >> 3) & 1) * 8),
+                                  r);
+        }
       }
 #pragma unroll
       for (int n = 2 * s; n < 2 * s + 2; ++n) {  // U = b Z
@@ -251,11 +305,16 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
                     token_pair(write, 2 * s + 1, lane));
       if constexpr (kOutput) pack_a(u_a[s], E[2 * s], E[2 * s + 1]);
     }
+    if constexpr (L::kLateWriteKey) {
+      copy_async_wait<1>();
+      fence_shared_for_wgmma();
+      __syncthreads();  // kt has arrived; everybody has read the partial sums
+    }
     pin(S);
     wgmma_fence();
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
-      wgmma<true, true>(S, write_a[s], columns_of(kt, 16 * s));
+      wgmma<true, true>(S, write_a[s], columns_of(kt, 16 * s, key0));
     }
     wgmma_commit();
     if constexpr (kOutput) {
@@ -269,16 +328,44 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
         O[n][3] *= query.y;
       }
       pin(O);
+      std::uint32_t half_u_a[2][4];
+      if constexpr (L::kParts > 1) {
+        select_a(half_u_a[0], u_a[0], u_a[2], part > 0);
+        select_a(half_u_a[1], u_a[1], u_a[3], part > 0);
+      }
       wgmma_fence();
+      if constexpr (L::kParts == 1) {
 #pragma unroll
-      for (int s = 0; s < 4; ++s) {
-        wgmma<false, true>(O, u_a[s], rows_of(p_tile, 16 * s));
+        for (int s = 0; s < 4; ++s) {
+          wgmma<false, true>(O, u_a[s], rows_of(p_tile, 16 * s));
+        }
+      } else {  // the tokens of U, too, are halved
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+          wgmma<false, true>(O, half_u_a[s],
+                             rows_of(p_tile, 32 * part + 16 * s));
+        }
       }
       wgmma_commit();
       wgmma_wait<0>();
       pin(O);
+      if constexpr (L::kParts > 1) {
+        float4* output_sums = L::kSumsInK ? sums : sums + kWarps * 8 * 32;
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          if (n / 4 != part)
+            put_partial<4>(output_sums, O[n], warp, n % 4, lane);
+        }
+        __syncthreads();
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          if (n / 4 == part)
+            add_partial<4>(O[n], output_sums, warp, n % 4, lane);
+        }
+      }
 #pragma unroll
       for (int s = 0; s < 4; ++s) {
+        if (L::kParts > 1 && s / 2 != part) continue;
         float scaled[2][4];
 #pragma unroll
         for (int e = 0; e < 8; ++e) {
@@ -287,7 +374,7 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
         std::uint32_t r[4];
         pack_a(r, scaled[0], scaled[1]);
         store_matrix_transposed(v.unit(16 * s + (lane & 7) + (lane >> 4) * 8,
-                                       16 * warp + ((lane >> 3) & 1) * 8),
+                                       column0 + ((lane >> 3) & 1) * 8),
                                 r);
       }
     }
@@ -303,8 +390,8 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int row = 16 * i + lane / 2, col = lane % 2 * 8;
-        if (row < rows) {
-          copy_out(out + row * stride + col, v.unit(row, 16 * warp + col));
+        if (row < rows && (L::kParts == 1 || i / 2 == part)) {
+          copy_out(out + row * stride + col, v.unit(row, column0 + col));
         }
       }
     }
@@ -314,7 +401,7 @@ __device__ __forceinline__ void run_scan(const Args& args, unsigned block) {
 
   if (kOutput && args.state_T != nullptr) {
 #pragma unroll
-    for (int n = 0; n < K / 8; ++n) {
+    for (int n = 0; n < L::kWidth / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         args.state_T[state + (8 * n + 2 * t + e % 2) * V + (e / 2) * 8] =

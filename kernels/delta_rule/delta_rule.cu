@@ -20,8 +20,9 @@ const char* chunk_version_unsupported(const DeltaRuleInputs& in) {
     return "the chunk version takes a GPU of compute capability 9.0";
   }
   if (in.element != Element::kBF16) return "the chunk version takes bf16 only";
-  if (in.shape.key_width != 64 && in.shape.key_width != 128) {
-    return "the chunk version takes a key width of 64 or 128";
+  const std::int64_t K = in.shape.key_width;
+  if (K != 64 && K != 128 && K != 256) {
+    return "the chunk version takes a key width of 64, 128 or 256";
   }
   if (in.shape.value_width % 64 != 0) {
     return "the chunk version takes a value width that is a multiple of 64";
@@ -77,6 +78,12 @@ void cut_backward(const DeltaRuleInputs& in, Cutter& cutter, Args& args) {
   cutter.cut(args.dS, count * K * V * bytes);
   cutter.cut(args.Z, count * kChunk * V * bytes);
   cutter.cut(args.X, count * kChunk * V * bytes);
+  if (K != 256 || !use_chunk_version(in)) return;
+  const std::int64_t items =
+      delta_rule::chunk_bound(in.shape.tokens, in.shape.documents) *
+      in.shape.key_heads;
+  cutter.cut(args.parked, delta_rule::gradient_blocks(items) *
+                              delta_rule::kParkedFloats * 4);
 }
 
 void refuse(const char* op, const std::string& why) {

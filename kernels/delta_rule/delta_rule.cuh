@@ -19,8 +19,8 @@ namespace osdn::kernels {
 enum class DeltaRuleGate : int { kNone, kPerHead, kPerChannel };
 
 /// kPlain is the version to compare with: fp32 arithmetic on the CUDA cores,
-/// every shape. kChunk uses the matrix units: bf16, K 64 or 128, V a multiple
-/// of 64. kAuto takes kChunk where it can.
+/// every shape. kChunk uses the matrix units: bf16, K 64, 128 or 256, V a
+/// multiple of 64. kAuto takes kChunk where it can.
 enum class DeltaRuleVersion : int { kAuto, kPlain, kChunk };
 
 struct DeltaRuleShape {

@@ -75,7 +75,14 @@ struct Args {
   void *qg, *kg, *kd;
   float* channel_decay;  ///< [chunk heads][K], e^(G_C)
   void *S, *dS, *Z, *X;
+  float* parked;  ///< [gradient_blocks][kParkedFloats], kChunk with K = 256
 };
+
+/// What a block of the gradient kernel sets aside: dq and dk of two parts of 128
+/// channels.
+inline constexpr int kParkedFloats = 2 * 2 * kChunk * 128;
+/// Persistent blocks of the gradient kernel for (chunk, key head) pairs.
+std::int64_t gradient_blocks(std::int64_t items);
 
 /// Number of 64-token chunks that N documents of T tokens can have at most.
 constexpr std::int64_t chunk_bound(std::int64_t T, std::int64_t N) {

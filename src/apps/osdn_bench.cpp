@@ -102,7 +102,7 @@ ExitCode bench_kernels(const Arguments& args) {
          milliseconds(speed.forward_s),
          speed.limit_s > 0 ? format_fixed(speed.limit_s / speed.forward_s, 2)
                            : "",
-         milliseconds(speed.both_s)});
+         speed.both_s > 0 ? milliseconds(speed.both_s) : ""});
     out["operators"].push_back({{"operator", c.op},
                                 {"shape", c.shape},
                                 {"dtype", "bf16"},

@@ -1,6 +1,7 @@
 #include "osdn/bench/compare.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 namespace osdn::bench {
@@ -25,6 +26,10 @@ double relative_error(const at::Tensor& value, const at::Tensor& reference) {
   return size > 0 ? difference / size : difference;
 }
 
+bool wants_gradient(const OperatorCase& c, const OperatorInput& input) {
+  return c.differentiable && input.role != Role::kLabels;
+}
+
 }  // namespace
 
 at::Tensor upstream_gradient(const at::Tensor& output, std::uint64_t seed) {
@@ -40,14 +45,16 @@ std::vector<at::Tensor> run_both_ways(const OperatorCase& c,
                                       const std::vector<OperatorInput>& inputs,
                                       at::Device device, at::ScalarType dtype,
                                       std::uint64_t seed) {
+  const at::AutoGradMode gradients_on(c.differentiable);
   std::vector<at::Tensor> leaves;
   for (const OperatorInput& input : inputs) {
     at::Tensor leaf = held(input, device, dtype).detach().clone();
-    if (input.role != Role::kLabels) leaf.requires_grad_(true);
+    leaf.requires_grad_(wants_gradient(c, input));
     leaves.push_back(leaf);
   }
   const std::vector<at::Tensor> outputs =
       c.run(leaves, ops::Documents(c.cu_seqlens));
+  if (!c.differentiable) return outputs;
   std::vector<at::Tensor> all;
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& output : outputs) {
@@ -75,7 +82,7 @@ std::vector<Difference> compare(const OperatorCase& c, at::Device device,
   std::vector<std::string> names;
   std::vector<std::string> gradients;
   for (const OperatorInput& input : drawn) {
-    if (input.role != Role::kLabels) {
+    if (wants_gradient(c, input)) {
       gradients.push_back("gradient of " + input.name);
     }
   }

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "osdn/bench/timing.h"
+#include "osdn/model/decoder.h"
 #include "osdn/ops/gpu.h"
 #include "osdn/train/build.h"
 
@@ -70,12 +72,12 @@ GenerateSpeed time_generation(const config::Config& config,
   speed.prefill_tokens_per_s =
       static_cast<double>(options.batch * options.prompt_tokens) / seconds;
 
-  const ops::Documents singles = equal_pieces(options.batch, 1);
+  model::Decoder decoder(model, std::move(state));
   at::Tensor next = random_tokens(model, options.batch);
   std::vector<double> steps;
   for (std::int64_t i = 0; i < options.new_tokens; ++i) {
     const Clock::time_point start = Clock::now();
-    next = at::argmax(model.logits(next, singles, &state), 1);
+    next = at::argmax(decoder.logits(next), 1);
     steps.push_back(seconds_since(start));
   }
   speed.decode_step_s = median(steps);

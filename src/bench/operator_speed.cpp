@@ -6,7 +6,23 @@
 
 #include <algorithm>
 
+#include "osdn/ops/gpu_graph.h"
+
 namespace osdn::bench {
+namespace {
+
+/// Of one call, without the gaps that the host leaves between small ones.
+double median_of_recorded(const std::function<void()>& call, at::Device device,
+                          int warmup, int runs) {
+  constexpr int kCalls = 20;
+  const ops::GpuGraph calls(device, call, [&] {
+    for (int i = 0; i < kCalls; ++i) call();
+  });
+  return median(time_calls([&] { calls.run(); }, device, warmup, runs)) /
+         kCalls;
+}
+
+}  // namespace
 
 OperatorSpeed time_operator(const OperatorCase& c, const Limits& limits,
                             at::Device device, int runs) {
@@ -18,12 +34,18 @@ OperatorSpeed time_operator(const OperatorCase& c, const Limits& limits,
     at::Tensor value = input.role == Role::kActivation
                            ? input.value.to(at::kBFloat16)
                            : input.value;
-    if (input.role != Role::kLabels) value.requires_grad_(true);
+    value.requires_grad_(c.differentiable && input.role != Role::kLabels);
     inputs.push_back(value);
   }
   OperatorSpeed speed{c.op, c.shape,
                       std::max(c.flops / limits.matrix_flops_per_s,
                                c.bytes / limits.copy_bytes_per_s)};
+  if (!c.differentiable) {
+    const at::NoGradGuard no_grad;
+    speed.forward_s = median_of_recorded([&] { c.run(inputs, documents); },
+                                         device, kWarmup, runs);
+    return speed;
+  }
   {
     const at::NoGradGuard no_grad;
     speed.forward_s = median(

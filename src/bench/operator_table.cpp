@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "decode_step_case.h"
+#include "drawer.h"
 #include "osdn/ops/delta_rule.h"
 #include "osdn/ops/gate.h"
 #include "osdn/ops/linear_cross_entropy.h"
@@ -17,37 +19,7 @@
 namespace osdn::bench {
 namespace {
 
-using Shape = std::vector<std::int64_t>;
-using Inputs = std::vector<OperatorInput>;
 using Tensors = std::vector<at::Tensor>;
-
-/// Draws the inputs of one case where they are wanted.
-class Drawer {
- public:
-  Drawer(std::uint64_t seed, at::Device device)
-      : options_(at::TensorOptions().device(device).dtype(
-            device.is_cpu() ? at::kDouble : at::kFloat)),
-        generator_(at::globalContext().defaultGenerator(device).clone()) {
-    generator_.set_current_seed(seed);
-  }
-
-  at::Tensor normal(const Shape& shape, double scale = 1) {
-    return at::randn(shape, generator_, options_).mul_(scale);
-  }
-  at::Tensor uniform(const Shape& shape, double low, double high) {
-    return at::rand(shape, generator_, options_).mul_(high - low).add_(low);
-  }
-  /// About one in ten is kNoLabel.
-  at::Tensor labels(std::int64_t count, std::int64_t vocab) {
-    const at::Tensor drawn = at::randint(-(vocab / 9), vocab, {count},
-                                         generator_, options_.dtype(at::kLong));
-    return drawn.masked_fill(drawn.lt(0), ops::kNoLabel);
-  }
-
- private:
-  at::TensorOptions options_;
-  at::Generator generator_;
-};
 
 std::vector<std::int64_t> equal_documents(std::int64_t count,
                                           std::int64_t tokens) {
@@ -341,7 +313,9 @@ void add_attention(std::vector<OperatorCase>& table) {
   const std::vector<AttentionShape> small = {
       {"ragged, 2 of 4 heads", Use::kCheck, ragged_documents(), 2, 4, 64, 64},
       {"ragged, wide", Use::kCheck, ragged_documents(), 1, 1, 128, 128},
-      {"ragged, K 256", Use::kCheck, {0, 70, 100}, 1, 1, 256, 64},
+      {"ragged, K 256, V 64", Use::kCheck, {0, 70, 100}, 1, 1, 256, 64},
+      {"ragged, K 256, V 128", Use::kCheck, {0, 0, 65, 66}, 1, 2, 256, 128},
+      {"ragged, K 256, V 256", Use::kCheck, {0, 1, 68}, 1, 1, 256, 256},
       {"odd widths", Use::kCheck, {0, 5, 40}, 1, 2, 24, 40},
   };
   for (const AttentionShape& s : small) {
@@ -359,6 +333,13 @@ void add_attention(std::vector<OperatorCase>& table) {
     }
     table.push_back(short_conv_case(s, s.H * s.K, true));
     table.push_back(short_conv_case(s, s.H * s.K, false));
+    table.push_back(
+        decode_step_case({s.name, s.use, s.N(), s.H, s.HV, s.K, s.V}));
+  }
+  for (const std::int64_t N : {1, 64}) {
+    table.push_back(decode_step_case(
+        {"340m, " + std::to_string(N) + (N == 1 ? " sequence" : " sequences"),
+         Use::kSpeed, N, 8, 8, 128, 128}));
   }
   const AttentionShape m340{
       "340m", Use::kSpeed, equal_documents(16, 4096), 8, 8, 128, 128};
@@ -381,6 +362,23 @@ void add_attention(std::vector<OperatorCase>& table) {
   table.push_back(delta_rule_case(m340, Gate::kNone, true, false));
   table.push_back(delta_rule_case(gdn, Gate::kPerHead, false, false));
   table.push_back(delta_rule_case(m340, Gate::kPerChannel, false, false));
+  // As many elements of q and of the state as 340m, but for V 256 twice those.
+  const auto wide = [](std::int64_t heads, std::int64_t V) {
+    return AttentionShape{"16 x 4096, " + std::to_string(heads) +
+                              " heads of 256 x " + std::to_string(V),
+                          Use::kSpeed,
+                          equal_documents(16, 4096),
+                          heads,
+                          heads,
+                          256,
+                          V};
+  };
+  for (const Gate gate : {Gate::kNone, Gate::kPerHead, Gate::kPerChannel}) {
+    for (const AttentionShape& s : {wide(8, 64), wide(4, 128), wide(4, 256)}) {
+      table.push_back(delta_rule_case(s, gate, false, false));
+    }
+    table.push_back(delta_rule_case(wide(4, 128), gate, true, false));
+  }
   for (const AttentionShape& s : {m340, b1_3}) {
     table.push_back(preconditioner_case(s, true, 0.003));
   }

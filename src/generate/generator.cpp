@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
+#include "osdn/model/decoder.h"
 #include "osdn/model/model_state.h"
 #include "osdn/ops/to_device.h"
 
@@ -71,7 +73,7 @@ class Run {
     if (!prefill(fresh)) return;
     waiting_.erase(waiting_.begin(), waiting_.begin() + count);
     std::vector<model::ModelState> states;
-    if (!batch_.empty()) states.push_back(std::move(batch_state_));
+    if (decoder_) states.push_back(decoder_->state());
     for (Sequence* s : fresh) {
       if (options_.max_new_tokens == 0) {
         finish(*s, Finish::kLength);
@@ -80,7 +82,13 @@ class Run {
       batch_.push_back(s);
       states.push_back(std::exchange(s->at.state, {}));
     }
-    batch_state_ = model::join_documents(states);
+    decode_from(model::join_documents(states));
+  }
+
+  /// The state of the batch's sequences, in order.
+  void decode_from(model::ModelState state) {
+    decoder_.reset();
+    if (!batch_.empty()) decoder_.emplace(model_, std::move(state));
   }
 
   /// False when it was stopped before the end.
@@ -133,19 +141,12 @@ class Run {
   /// One token of every sequence in the batch.
   void decode() {
     const Timer timer(figures_.decode_seconds);
-    std::vector<std::int64_t> cu_seqlens{0};
     std::vector<std::int64_t> tokens;
-    for (const Sequence* s : batch_) {
-      tokens.push_back(s->at.feed.front());
-      cu_seqlens.push_back(cu_seqlens.back() + 1);
-    }
-    const at::Tensor logits =
-        model_
-            .logits(on_device(tokens), ops::Documents(cu_seqlens),
-                    &batch_state_)
-            .narrow(1, 0, options_.usable_ids)
-            .to(at::kCPU, at::kDouble)
-            .contiguous();
+    for (const Sequence* s : batch_) tokens.push_back(s->at.feed.front());
+    const at::Tensor logits = decoder_->logits(on_device(tokens))
+                                  .narrow(1, 0, options_.usable_ids)
+                                  .to(at::kCPU, at::kDouble)
+                                  .contiguous();
     for (std::size_t n = 0; n < batch_.size(); ++n) {
       const double* row = logits.data_ptr<double>() +
                           static_cast<std::int64_t>(n) * options_.usable_ids;
@@ -193,14 +194,15 @@ class Run {
         continue;
       }
       if (options_.keep_states) {
-        s.at.state = model::select_documents(batch_state_, {row});
+        s.at.state = model::select_documents(decoder_->state(), {row});
       }
       finish(s, *s.at.finish);
     }
     if (stay.size() == batch_.size()) return;
     batch_ = std::move(stay);
-    batch_state_ = batch_.empty() ? model::ModelState()
-                                  : model::select_documents(batch_state_, rows);
+    decode_from(batch_.empty()
+                    ? model::ModelState()
+                    : model::select_documents(decoder_->state(), rows));
   }
 
   void finish(Sequence& s, Finish why) {
@@ -216,8 +218,8 @@ class Run {
 
   void interrupt() {
     for (std::size_t n = 0; n < batch_.size(); ++n) {
-      batch_[n]->at.state =
-          model::select_documents(batch_state_, {static_cast<std::int64_t>(n)});
+      batch_[n]->at.state = model::select_documents(
+          decoder_->state(), {static_cast<std::int64_t>(n)});
       finish(*batch_[n], Finish::kInterrupted);
     }
     for (Sequence* s : waiting_) finish(*s, Finish::kInterrupted);
@@ -241,7 +243,7 @@ class Run {
   const std::function<bool()>& stop_;
   std::vector<Sequence*> waiting_;
   std::vector<Sequence*> batch_;
-  model::ModelState batch_state_;  // of the batch's sequences, in order
+  std::optional<model::Decoder> decoder_;  // of the batch, where there is one
   Figures figures_;
 };
 

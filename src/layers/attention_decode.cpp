@@ -39,13 +39,17 @@ ops::DecodeRetention retention_of(Retention retention) {
 
 }  // namespace
 
+bool Attention::steps_in_place() const {
+  const bool silu = config_.layer != LayerKind::kDeltaNet ||
+                    config_.qk_activation == config::QkActivation::kSilu;
+  return config_.use_short_conv && silu && l2_norm_;
+}
+
 bool Attention::takes_decode_step(const ops::Documents& documents,
                                   const AttentionState* state,
                                   const AttentionObserver* observer) const {
   if (!state || observer || at::GradMode::is_enabled()) return false;
-  const bool silu = config_.layer != LayerKind::kDeltaNet ||
-                    config_.qk_activation == config::QkActivation::kSilu;
-  if (!config_.use_short_conv || !silu || !l2_norm_) return false;
+  if (!steps_in_place()) return false;
   const bool complete = state->state.defined() && state->conv_q.defined() &&
                         state->conv_k.defined() && state->conv_v.defined() &&
                         state->d.defined() == config_.preconditioner.enabled;
@@ -82,6 +86,7 @@ at::Tensor Attention::decode(const Projections& p,
   options.activation =
       kda ? ops::GateActivation::kSigmoid : ops::GateActivation::kSilu;
   options.eps = config_.norm_eps;
+  options.in_place = state.in_place;
 
   const ops::DecodeStepOutput out = ops::decode_step(
       in, {state.state, state.d, state.conv_q, state.conv_k, state.conv_v},

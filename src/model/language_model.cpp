@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+
 #include "initialise.h"
 #include "osdn/core/error.h"
 #include "osdn/layers/softmax_attention.h"
@@ -250,6 +252,14 @@ at::Tensor LanguageModel::logits(const at::Tensor& tokens,
                                  const ops::Documents& documents,
                                  ModelState* state) const {
   return ops::linear_logits(hidden(tokens, documents, state), parts_->head);
+}
+
+bool LanguageModel::steps_in_place() const {
+  return parts_->observer == nullptr &&
+         std::all_of(parts_->blocks.begin(), parts_->blocks.end(),
+                     [](const Block& block) {
+                       return block.attention->steps_in_place();
+                     });
 }
 
 void LanguageModel::observe(layers::AttentionObserver* observer) {

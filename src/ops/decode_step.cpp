@@ -176,6 +176,15 @@ DecodeStepOutput composed(const Sizes& s, const DecodeStepInputs& in,
   return out;
 }
 
+/// The given tensor takes the new values, if it has not got them, and stands
+/// for them.
+void put_back(at::Tensor& value, const at::Tensor& given) {
+  if (!value.defined()) return;
+  at::Tensor place = given;
+  if (value.data_ptr() != given.data_ptr()) place.copy_(value);
+  value = place;
+}
+
 }  // namespace
 
 DecodeStepOutput decode_step(const DecodeStepInputs& in,
@@ -191,8 +200,16 @@ DecodeStepOutput decode_step(const DecodeStepInputs& in,
   }
   const Sizes sizes = sizes_of(in, state);
   check_inputs(sizes, in, state, options);
-  if (in.q.is_cuda()) return decode_step_cuda(in, state, options);
-  return composed(sizes, in, state, options);
+  DecodeStepOutput out = in.q.is_cuda() ? decode_step_cuda(in, state, options)
+                                        : composed(sizes, in, state, options);
+  if (options.in_place) {
+    put_back(out.state.state, state.state);
+    put_back(out.state.d, state.d);
+    put_back(out.state.conv_q, state.conv_q);
+    put_back(out.state.conv_k, state.conv_k);
+    put_back(out.state.conv_v, state.conv_v);
+  }
+  return out;
 }
 
 }  // namespace osdn::ops

@@ -26,9 +26,10 @@ DecodeStepInputs contiguous(const DecodeStepInputs& in) {
 /// [N, C, W-1] they go from step to step without a copy.
 class Conv {
  public:
-  Conv(const at::Tensor& x, const at::Tensor& filter, const at::Tensor& past)
+  Conv(const at::Tensor& x, const at::Tensor& filter, const at::Tensor& past,
+       bool in_place)
       : past_(past.transpose(1, 2).contiguous()),
-        past_out_(at::empty_like(past_)) {
+        past_out_(in_place ? past_ : at::empty_like(past_)) {
     params_.x = pointer(x);
     params_.weight = floats(filter);
     params_.past = pointer(past_);
@@ -96,13 +97,17 @@ DecodeStepOutput decode_step_cuda(const DecodeStepInputs& given,
                                   const DecodeState& state,
                                   const DecodeStepOptions& options) {
   const DecodeStepInputs in = contiguous(given);
-  const Conv q(in.q, in.q_filter, state.conv_q);
-  const Conv k(in.k, in.k_filter, state.conv_k);
-  const Conv v(in.v, in.v_filter, state.conv_v);
   const at::Tensor S = ops::contiguous(state.state);
   const at::Tensor d = ops::contiguous(state.d);
+  // With several value heads a key head, several blocks read the past of q, k.
+  const bool own_keys =
+      options.in_place && in.q.size(1) == S.size(1) * S.size(2);
+  const Conv q(in.q, in.q_filter, state.conv_q, own_keys);
+  const Conv k(in.k, in.k_filter, state.conv_k, own_keys);
+  const Conv v(in.v, in.v_filter, state.conv_v, options.in_place);
   DecodeStepOutput out{at::empty_like(in.v),
-                       {at::empty_like(S), empty_beside(d), q.past_out(),
+                       {options.in_place ? S : at::empty_like(S),
+                        options.in_place ? d : empty_beside(d), q.past_out(),
                         k.past_out(), v.past_out()}};
   kernels::DecodeParams p;
   p.shape.sequences = in.q.size(0);

@@ -98,6 +98,42 @@ TEST(EmulatedChunk, K8_gate_per_channel) {
   expect_right(c, DeltaRuleVersion::kChunk);
 }
 
+/// The state over two warpgroups, keys and gradients in two parts.
+TEST(EmulatedChunk, K5_keys_of_256_channels) {
+  DeltaRuleCase c;
+  c.name = "256x64";
+  c.key_width = 256;
+  c.lengths = {100, 0, 1};
+  expect_right(c, DeltaRuleVersion::kChunk);
+  c.name = "256x128, gate, write key, grouped";
+  c.value_width = 128;
+  c.lengths = {65, 7};
+  c.value_heads = 2;
+  c.gate = DeltaRuleGate::kPerHead;
+  c.separate_key = true;
+  expect_right(c, DeltaRuleVersion::kChunk);
+  c.name = "256x128, gate, grouped";
+  c.lengths = {65};
+  c.separate_key = false;
+  expect_right(c, DeltaRuleVersion::kChunk);
+}
+
+TEST(EmulatedChunk, K5_K8_keys_of_256_channels_with_a_gate_each) {
+  DeltaRuleCase c;
+  c.name = "256x64, channel gate to -5";
+  c.key_width = 256;
+  c.gate = DeltaRuleGate::kPerChannel;
+  c.log_decay = -5;
+  c.lengths = {70, 0, 1};
+  expect_right(c, DeltaRuleVersion::kChunk);
+  c.name = "256x64, channel gate -1000, write key, grouped";
+  c.lengths = {65};
+  c.value_heads = 2;
+  c.log_decay = -1000;
+  c.separate_key = true;
+  expect_right(c, DeltaRuleVersion::kChunk);
+}
+
 TEST(EmulatedChunk, grouped_value_heads) {
   DeltaRuleCase c;
   c.name = "128x192, gate, grouped";

@@ -1,15 +1,13 @@
-// The delta rule's kernels on the GPU: against float64, against version 0,
-// bit for bit where bits must agree, and their speed.
+// The delta rule's kernels on the GPU: against float64, against version 0, and
+// bit for bit where bits must agree.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <vector>
 
 #include "gpu/delta_rule_checks.h"
-#include "gpu/timing.h"
 
 namespace osdn::test {
 namespace {
@@ -34,48 +32,59 @@ const DeltaRuleBounds kFp32 = {2e-5, 4e-5, 5e-4};
 
 TEST(DeltaRuleChunk, lengths) {
   DeltaRuleCase c;
-  c.key_width = c.value_width = 128;
+  c.value_width = 128;
   c.key_heads = c.value_heads = 2;
-  for (const std::int64_t T : {1, 2, 15, 63, 64, 65, 127, 1000, 4096}) {
-    c.lengths = {T};
-    c.separate_key = T % 2 == 0;
-    c.gate = T % 3 == 0 ? DeltaRuleGate::kPerHead : DeltaRuleGate::kNone;
-    c.name = "128x128 T " + std::to_string(T);
-    // A handful of numbers has no mean to speak of.
-    expect_right(c, DeltaRuleVersion::kChunk,
-                 T < 15 ? kLoose : DeltaRuleBounds{});
+  for (const std::int64_t K : {128, 256}) {
+    for (const std::int64_t T : {1, 2, 15, 63, 64, 65, 127, 1000, 4096}) {
+      c.key_width = K;
+      c.lengths = {T};
+      c.separate_key = T % 2 == 0;
+      c.gate = T % 3 == 0 ? DeltaRuleGate::kPerHead : DeltaRuleGate::kNone;
+      c.name = std::to_string(K) + "x128 T " + std::to_string(T);
+      // A handful of numbers has no mean to speak of.
+      expect_right(c, DeltaRuleVersion::kChunk,
+                   T < 15 ? kLoose : DeltaRuleBounds{});
+    }
   }
 }
 
 TEST(DeltaRuleChunk, K5_widths) {
   DeltaRuleCase c;
   c.lengths = {200, 77};
-  for (const std::int64_t K : {64, 128}) {
+  for (const std::int64_t K : {64, 128, 256}) {
     for (const std::int64_t V : {64, 128, 192, 256}) {
-      for (const bool separate : {false, true}) {
-        c.key_width = K;
-        c.value_width = V;
-        c.separate_key = separate;
-        c.gate = separate ? DeltaRuleGate::kPerHead : DeltaRuleGate::kNone;
-        c.name = std::to_string(K) + "x" + std::to_string(V) +
-                 (separate ? " write key, gate" : "");
-        expect_right(c, DeltaRuleVersion::kChunk);
+      for (const DeltaRuleGate gate :
+           {DeltaRuleGate::kNone, DeltaRuleGate::kPerHead,
+            DeltaRuleGate::kPerChannel}) {
+        for (const bool separate : {false, true}) {
+          c.key_width = K;
+          c.value_width = V;
+          c.separate_key = separate;
+          c.gate = gate;
+          c.name = std::to_string(K) + "x" + std::to_string(V) + " gate " +
+                   std::to_string(static_cast<int>(gate)) +
+                   (separate ? " write key" : "");
+          expect_right(c, DeltaRuleVersion::kChunk);
+        }
       }
     }
   }
 }
 
 TEST(DeltaRuleChunk, V4_documents_empty_and_short) {
-  DeltaRuleCase c;
-  c.name = "documents 0,0,5,0,64,130,1,0";
-  c.lengths = {0, 0, 5, 0, 64, 130, 1, 0};
-  c.key_width = c.value_width = 128;
-  c.separate_key = true;
-  expect_right(c, DeltaRuleVersion::kChunk);
-  c.name = "all documents empty";
-  c.lengths = {0, 0};
-  c.separate_key = false;
-  expect_right(c, DeltaRuleVersion::kChunk);
+  for (const std::int64_t K : {128, 256}) {
+    DeltaRuleCase c;
+    c.name = "documents 0,0,5,0,64,130,1,0";
+    c.lengths = {0, 0, 5, 0, 64, 130, 1, 0};
+    c.key_width = K;
+    c.value_width = 128;
+    c.separate_key = true;
+    expect_right(c, DeltaRuleVersion::kChunk);
+    c.name = "all documents empty";
+    c.lengths = {0, 0};
+    c.separate_key = false;
+    expect_right(c, DeltaRuleVersion::kChunk);
+  }
 }
 
 /// What correlated keys amplify is the rounding of bf16 operands; the limits
@@ -83,17 +92,21 @@ TEST(DeltaRuleChunk, V4_documents_empty_and_short) {
 TEST(DeltaRuleChunk, K4_correlated_keys) {
   DeltaRuleCase c;
   c.lengths = {512};
-  c.key_width = c.value_width = 128;
+  c.value_width = 128;
   const DeltaRuleBounds limits[] = {
       {6e-3, 8e-3, 1e-2}, {1.5e-2, 1.2e-2, 2e-2}, {3e-2, 2.5e-2, 4e-2}};
   const double correlations[] = {0.1, 0.5, 0.9};
-  for (int i = 0; i < 3; ++i) {
-    for (const double beta_max : {0.0, 1.0, 2.0}) {
-      c.correlation = correlations[i];
-      c.beta_max = beta_max;
-      c.name = "k.k " + std::to_string(c.correlation).substr(0, 3) +
-               " beta to " + std::to_string(static_cast<int>(beta_max));
-      expect_right(c, DeltaRuleVersion::kChunk, limits[i]);
+  for (const std::int64_t K : {128, 256}) {
+    for (int i = 0; i < 3; ++i) {
+      for (const double beta_max : {0.0, 1.0, 2.0}) {
+        c.key_width = K;
+        c.correlation = correlations[i];
+        c.beta_max = beta_max;
+        c.name = "K " + std::to_string(K) + " k.k " +
+                 std::to_string(c.correlation).substr(0, 3) + " beta to " +
+                 std::to_string(static_cast<int>(beta_max));
+        expect_right(c, DeltaRuleVersion::kChunk, limits[i]);
+      }
     }
   }
 }
@@ -101,15 +114,19 @@ TEST(DeltaRuleChunk, K4_correlated_keys) {
 TEST(DeltaRuleChunk, K1_K8_decays) {
   DeltaRuleCase c;
   c.lengths = {300, 39};
-  c.key_width = c.value_width = 128;
+  c.value_width = 128;
   c.gate = DeltaRuleGate::kPerHead;
-  for (const double decay : {0.0, -0.01, -20.0, -1000.0}) {
-    for (const bool separate : {false, true}) {
-      c.log_decay = decay;
-      c.separate_key = separate;
-      c.name = "decay " + std::to_string(static_cast<int>(decay * 100)) +
-               "/100" + (separate ? " write key" : "");
-      expect_right(c, DeltaRuleVersion::kChunk, kLoose);
+  for (const std::int64_t K : {128, 256}) {
+    for (const double decay : {0.0, -0.01, -20.0, -1000.0}) {
+      for (const bool separate : {false, true}) {
+        c.key_width = K;
+        c.log_decay = decay;
+        c.separate_key = separate;
+        c.name = "K " + std::to_string(K) + " decay " +
+                 std::to_string(static_cast<int>(decay * 100)) + "/100" +
+                 (separate ? " write key" : "");
+        expect_right(c, DeltaRuleVersion::kChunk, kLoose);
+      }
     }
   }
 }
@@ -120,50 +137,54 @@ TEST(DeltaRuleChunk, K1_K8_decays_per_channel) {
   c.gate = DeltaRuleGate::kPerChannel;
   for (const double decay : {0.0, -0.1, -5.0, -20.0, -1000.0}) {
     for (const bool separate : {false, true}) {
-      c.key_width = separate ? 64 : 128;
-      c.value_width = separate ? 192 : 128;
-      c.log_decay = decay;
-      c.separate_key = separate;
-      c.name = "channel decay " + std::to_string(static_cast<int>(decay * 10)) +
-               "/10" + (separate ? " write key" : "");
-      // dbeta is small where the decay is strong.
-      expect_right(c, DeltaRuleVersion::kChunk, kLoose);
+      for (const std::int64_t K : {separate ? 64 : 128, 256}) {
+        c.key_width = K;
+        c.value_width = separate ? 192 : 128;
+        c.log_decay = decay;
+        c.separate_key = separate;
+        c.name = "K " + std::to_string(K) + " channel decay " +
+                 std::to_string(static_cast<int>(decay * 10)) + "/10" +
+                 (separate ? " write key" : "");
+        // dbeta is small where the decay is strong.
+        expect_right(c, DeltaRuleVersion::kChunk, kLoose);
+      }
     }
   }
-  c.name = "channel, grouped, write key";
-  c.log_decay = -1;
-  c.key_heads = 2;
-  c.value_heads = 4;
-  c.key_width = c.value_width = 128;
-  c.lengths = {150, 0, 64, 7};
-  expect_right(c, DeltaRuleVersion::kChunk);
-  c.name = "channel, grouped";
-  c.separate_key = false;
-  expect_right(c, DeltaRuleVersion::kChunk);
 }
 
 TEST(DeltaRuleChunk, grouped_value_heads) {
   DeltaRuleCase c;
-  c.lengths = {150, 64};
+  c.lengths = {150, 0, 64, 7};
   c.key_heads = 2;
   c.value_heads = 6;
-  c.key_width = c.value_width = 128;
-  c.gate = DeltaRuleGate::kPerHead;
-  for (const bool separate : {false, true}) {
-    c.separate_key = separate;
-    c.name = separate ? "grouped, write key" : "grouped";
-    expect_right(c, DeltaRuleVersion::kChunk);
+  c.value_width = 128;
+  c.log_decay = -1;
+  for (const std::int64_t K : {128, 256}) {
+    for (const DeltaRuleGate gate :
+         {DeltaRuleGate::kPerHead, DeltaRuleGate::kPerChannel}) {
+      for (const bool separate : {false, true}) {
+        c.key_width = K;
+        c.gate = gate;
+        c.separate_key = separate;
+        c.name = "K " + std::to_string(K) + " grouped, gate " +
+                 std::to_string(static_cast<int>(gate)) +
+                 (separate ? ", write key" : "");
+        expect_right(c, DeltaRuleVersion::kChunk);
+      }
+    }
   }
 }
 
 TEST(DeltaRuleChunk, K7_absent_inputs) {
   DeltaRuleCase c;
-  c.name = "no states, keys not normalised";
   c.lengths = {150};
-  c.key_width = 64;
   c.value_width = 128;
   c.states = c.l2_norm = false;
-  expect_right(c, DeltaRuleVersion::kChunk);
+  for (const std::int64_t K : {64, 256}) {
+    c.key_width = K;
+    c.name = "K " + std::to_string(K) + " no states, keys not normalised";
+    expect_right(c, DeltaRuleVersion::kChunk);
+  }
 }
 
 TEST(DeltaRulePlain, every_gate_and_type) {
@@ -301,163 +322,6 @@ TEST(DeltaRuleBits, K9_seventy_thousand_documents) {
   }
   EXPECT_LT(relative_rms(to_host(run.o, c.element), o), 5e-3);
   EXPECT_TRUE(run.guards_are_whole());
-}
-
-// ---- speed ----
-
-struct SpeedRow {
-  const char* name;
-  std::int64_t documents, tokens, heads, K, V;
-  DeltaRuleGate gate;
-  bool separate_key;
-  double peer_forward, peer_both;  ///< ms, 0: not known
-};
-
-/// Random tensors of one shape, bf16, all on the device.
-class SpeedProblem {
- public:
-  explicit SpeedProblem(const SpeedRow& row) {
-    const std::int64_t T = row.documents * row.tokens;
-    kernels::DeltaRuleInputs& in = fwd.in;
-    in.shape = {T, row.documents, row.heads, row.heads, row.K, row.V};
-    in.gate = row.gate;
-    in.q = half(T * row.heads * row.K);
-    in.k = half(T * row.heads * row.K);
-    if (row.separate_key) in.k_write = half(T * row.heads * row.K);
-    in.v = half(T * row.heads * row.V);
-    in.beta = single(T * row.heads, 0, 1);
-    if (row.gate != DeltaRuleGate::kNone) {
-      in.g = single(
-          T * row.heads * (row.gate == DeltaRuleGate::kPerChannel ? row.K : 1),
-          -0.1f, 0);
-    }
-    std::vector<std::int64_t> offsets;
-    for (std::int64_t i = 0; i <= row.documents; ++i) {
-      offsets.push_back(i * row.tokens);
-    }
-    buffers_.emplace_back(offsets.size() * 8);
-    buffers_.back().upload(offsets);
-    in.cu_seqlens = buffers_.back().as<std::int64_t>();
-    fwd.o = empty(T * row.heads * row.V * 2);
-    in.saved = empty(kernels::delta_rule_saved_bytes(in));
-    in.workspace = empty(kernels::delta_rule_fwd_workspace_bytes(fwd));
-    bwd.in = in;
-    bwd.grad_o = half(T * row.heads * row.V);
-    bwd.grad_q = empty(T * row.heads * row.K * 2);
-    bwd.grad_k = empty(T * row.heads * row.K * 2);
-    if (row.separate_key) bwd.grad_k_write = empty(T * row.heads * row.K * 2);
-    bwd.grad_v = empty(T * row.heads * row.V * 2);
-    bwd.grad_beta = static_cast<float*>(empty(T * row.heads * 4));
-    if (in.g != nullptr) {
-      bwd.grad_g = static_cast<float*>(
-          empty(T * row.heads * 4 *
-                (row.gate == DeltaRuleGate::kPerChannel ? row.K : 1)));
-    }
-    bwd.in.workspace = empty(kernels::delta_rule_bwd_workspace_bytes(bwd));
-  }
-  kernels::DeltaRuleFwdParams fwd;
-  kernels::DeltaRuleBwdParams bwd;
-
- private:
-  void* empty(std::int64_t bytes) {
-    buffers_.emplace_back(static_cast<std::size_t>(bytes));
-    return buffers_.back().as<void>();
-  }
-  void* half(std::int64_t count) {
-    void* at = empty(count * 2);
-    fill_normal_bf16(at, count, ++seed_);
-    return at;
-  }
-  const float* single(std::int64_t count, float low, float high) {
-    auto* at = static_cast<float*>(empty(count * 4));
-    fill_uniform(at, count, low, high, ++seed_);
-    return at;
-  }
-  std::vector<DeviceBuffer> buffers_;
-  unsigned seed_ = 0;
-};
-
-TEST(DeltaRuleSpeed, table) {
-  const double copy = copy_rate();
-  std::printf("device-to-device copy %.2f TB/s, read and written\n",
-              copy / 1e12);
-  const auto none = DeltaRuleGate::kNone, head = DeltaRuleGate::kPerHead;
-  const SpeedRow table[] = {
-      {"DeltaNet 340m", 16, 4096, 8, 128, 128, none, false, 1.15, 3.39},
-      {"DeltaNet 340m, write key", 16, 4096, 8, 128, 128, none, true, 0, 0},
-      {"DeltaNet 1.3b", 8, 4096, 16, 128, 128, none, false, 1.32, 3.72},
-      {"DeltaNet long", 1, 32768, 16, 128, 128, none, false, 1.67, 4.86},
-      {"DeltaNet 340m, 32 x 2048", 32, 2048, 8, 128, 128, none, false, 1.16,
-       3.66},
-      {"GDN 340m", 16, 4096, 6, 128, 256, head, false, 1.10, 4.51},
-      {"KDA 340m", 16, 4096, 8, 128, 128, DeltaRuleGate::kPerChannel, false,
-       1.88, 9.64},
-  };
-  std::printf("%-28s %8s %8s %8s | peer fwd, fwd+bwd (ms)\n", "shape", "fwd",
-              "bwd", "fwd+bwd");
-  for (const SpeedRow& row : table) {
-    SpeedProblem problem(row);
-    const double forward = median_ms(
-        [&] { kernels::delta_rule_fwd(problem.fwd, nullptr); }, row.name);
-    const double backward = median_ms(
-        [&] { kernels::delta_rule_bwd(problem.bwd, nullptr); }, row.name);
-    std::printf("%-28s %8.3f %8.3f %8.3f | %.2f %.2f\n", row.name, forward,
-                backward, forward + backward, row.peer_forward, row.peer_both);
-    std::fflush(stdout);
-  }
-}
-
-/// Each kernel alone at the 340m shape, with the bytes that it has to move.
-TEST(DeltaRuleSpeed, kernels_of_340m) {
-  using kernels::delta_rule::Args;
-  const double copy = copy_rate();
-  const auto none = DeltaRuleGate::kNone, channel = DeltaRuleGate::kPerChannel;
-  const SpeedRow rows_of_table[] = {
-      {"DeltaNet 340m", 16, 4096, 8, 128, 128, none, false, 0, 0},
-      {"DeltaNet 340m, write key", 16, 4096, 8, 128, 128, none, true, 0, 0},
-      {"DeltaNet long", 1, 32768, 16, 128, 128, none, false, 0, 0},
-      {"KDA 340m", 16, 4096, 8, 128, 128, channel, false, 0, 0}};
-  for (const SpeedRow& row : rows_of_table) {
-    SpeedProblem problem(row);
-    kernels::delta_rule_fwd(problem.fwd, nullptr);
-    kernels::delta_rule_bwd(problem.bwd, nullptr);
-    const Args args =
-        kernels::delta_rule::bind_backward(problem.fwd, problem.bwd);
-    const auto& version = kernels::delta_rule::kChunkVersion;
-    // Bytes per token and head; decayed operands count as a write key.
-    const bool decayed = row.gate == channel;
-    const double heads = static_cast<double>(row.documents * row.tokens) *
-                         static_cast<double>(row.heads);
-    const double key = row.separate_key ? 256 : 0, kd = decayed ? 256 : key;
-    const auto bf16 = Element::kBF16;
-    const struct {
-      const char* name;
-      std::function<void()> run;
-      double bytes;
-    } list[] = {
-        {"F1 prepare", [&] { version.prepare(args, bf16, nullptr); },
-         512 + 256 + key + (decayed ? 512 + 768 : 0)},
-        {"F2 scan", [&] { version.scan(args, bf16, nullptr); },
-         768 + 256 + 256 + kd},
-        {"B1 states",
-         [&] { version.backward_scans(args, bf16, true, false, nullptr); },
-         512 + 128 + 768 + kd},
-        {"B2 reverse",
-         [&] { version.backward_scans(args, bf16, false, true, nullptr); },
-         768 + 256 + 768 + kd},
-        {"B1 and B2",
-         [&] { version.backward_scans(args, bf16, true, true, nullptr); },
-         512 + 128 + 768 + 768 + 256 + 768 + 2 * kd},
-        {"B3 gradients", [&] { version.gradients(args, bf16, nullptr); },
-         3072 + 2 * key + (decayed ? 1024 : 0)}};
-    std::printf("%s\n", row.name);
-    for (const auto& kernel : list) {
-      const double ms = median_ms(kernel.run, kernel.name);
-      std::printf("  %-14s %7.3f ms, bytes alone %.3f ms\n", kernel.name, ms,
-                  1e3 * heads * kernel.bytes / copy);
-    }
-    std::fflush(stdout);
-  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // sequences with the separate operators.
 
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <string>
@@ -130,7 +131,14 @@ inline DecodeStepProblem draw_decode_step(const DecodeStepCase& c,
 struct DecodeStepResult {
   at::Tensor o;
   ops::DecodeState state;
+  ops::DecodeState given;  ///< to the first step, where there are steps
 };
+
+inline std::vector<at::Tensor> tensors_of(const ops::DecodeState& s) {
+  std::vector<at::Tensor> all = {s.state, s.conv_q, s.conv_k, s.conv_v};
+  if (s.d.defined()) all.push_back(s.d);
+  return all;
+}
 
 /// The separate operators over whole sequences.
 inline DecodeStepResult run_whole(const DecodeStepCase& c,
@@ -215,6 +223,7 @@ inline DecodeStepResult run_steps(const DecodeStepCase& c,
   out.state = {to(p.state.state, false), to(p.state.d, false),
                to(p.state.conv_q, true), to(p.state.conv_k, true),
                to(p.state.conv_v, true)};
+  out.given = out.state;
   std::vector<at::Tensor> rows;
   for (std::int64_t t = 0; t < tokens; ++t) {
     in.q = token(p.in.q, t);
@@ -231,6 +240,26 @@ inline DecodeStepResult run_steps(const DecodeStepCase& c,
   }
   out.o = at::stack(rows, 1);
   return out;
+}
+
+/// In place every step gives the same bits, in the tensors that the first one
+/// got.
+inline void expect_same_in_place(const DecodeStepCase& c, at::Device device,
+                                 at::ScalarType dtype) {
+  const DecodeStepResult apart =
+      run_steps(c, draw_decode_step(c, 3, dtype), device, dtype);
+  DecodeStepCase inside = c;
+  inside.options.in_place = true;
+  const DecodeStepResult same =
+      run_steps(inside, draw_decode_step(c, 3, dtype), device, dtype);
+  EXPECT_TRUE(at::equal(same.o, apart.o)) << c.name;
+  const auto found = tensors_of(same.state), right = tensors_of(apart.state);
+  const auto places = tensors_of(same.given), before = tensors_of(apart.given);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(at::equal(found[i], right[i])) << c.name << ", tensor " << i;
+    EXPECT_EQ(found[i].data_ptr(), places[i].data_ptr()) << c.name;
+    EXPECT_FALSE(at::equal(before[i], right[i])) << c.name;
+  }
 }
 
 }  // namespace osdn::test

@@ -44,6 +44,12 @@ TEST(DecodeStep, leaves_the_given_state_as_it_is) {
   EXPECT_TRUE(at::equal(p.state.conv_k, same.state.conv_k));
 }
 
+TEST(DecodeStep, in_place_gives_the_same_bits) {
+  for (const DecodeStepCase& c : decode_step_cases()) {
+    expect_same_in_place(c, at::kCPU, at::kFloat);
+  }
+}
+
 void expect_refused(const DecodeStepProblem& p,
                     const ops::DecodeStepOptions& options,
                     const std::string& message) {

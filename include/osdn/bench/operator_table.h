@@ -42,6 +42,8 @@ struct OperatorCase {
   Use use = Use::kCheck;
   /// No kink lies near its inputs, so that differences tell its gradient.
   bool smooth = true;
+  /// Without: it runs, and is timed, without gradients.
+  bool differentiable = true;
   std::vector<std::int64_t> cu_seqlens;
   /// Fresh values of a seed on a device, no element of them special.
   std::function<std::vector<OperatorInput>(std::uint64_t seed,

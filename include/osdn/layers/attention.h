@@ -24,6 +24,9 @@ struct AttentionState {
   at::Tensor conv_q;  ///< [N, H K, W-1]
   at::Tensor conv_k;  ///< [N, H K, W-1]
   at::Tensor conv_v;  ///< [N, HV V, W-1]
+  /// One token a document goes into these very tensors; whoever sets it holds
+  /// them alone.
+  bool in_place = false;
 
   // Softmax layers: the keys, turned to their positions, and values so far;
   // zeros behind a document that is shorter than the longest, of n tokens.
@@ -59,6 +62,9 @@ class Mixer {
                              const ops::Documents& documents,
                              AttentionState* state,
                              AttentionObserver* observer) const = 0;
+  /// Whether one token a document, from a complete state and without gradients,
+  /// minds AttentionState::in_place.
+  virtual bool steps_in_place() const { return false; }
 };
 
 /// The parameters of one layer; undefined where the kind has none.
@@ -82,6 +88,7 @@ class Attention : public Mixer {
   at::Tensor forward(const at::Tensor& x, const ops::Documents& documents,
                      AttentionState* state,
                      AttentionObserver* observer) const override;
+  bool steps_in_place() const override;
 
  private:
   /// Everything that is a matrix product of the layer's input; undefined where

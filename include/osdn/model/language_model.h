@@ -99,6 +99,10 @@ class LanguageModel {
   at::Tensor logits(const at::Tensor& tokens, const ops::Documents& documents,
                     ModelState* state = nullptr) const;
 
+  /// Whether logits() of one token a document, from a complete state and
+  /// without gradients, minds AttentionState::in_place in every layer.
+  bool steps_in_place() const;
+
   /// Sees what each attention layer computed in the next forward passes, for
   /// diagnostics (q_geo); null to stop.
   void observe(layers::AttentionObserver* observer);

@@ -63,11 +63,15 @@ struct DecodeStepOptions {
   double retention_value = 1;
   GateActivation activation = GateActivation::kSilu;
   double eps = 1e-6;
+  /// The given state's own tensors take the new state, where one owner alone
+  /// holds them and wants them to keep their places.
+  bool in_place = false;
 };
 
 struct DecodeStepOutput {
   at::Tensor o;       ///< [N, HV V]
-  DecodeState state;  ///< after the token; the given one is left as it is
+  DecodeState state;  ///< after the token; the given one, unless in_place,
+                      ///< is left as it is
 };
 
 /// Throws Error that names the tensor whose shape, dtype or device does not
