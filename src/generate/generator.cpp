@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -88,7 +89,9 @@ class Run {
   /// The state of the batch's sequences, in order.
   void decode_from(model::ModelState state) {
     decoder_.reset();
-    if (!batch_.empty()) decoder_.emplace(model_, std::move(state));
+    if (!batch_.empty()) {
+      decoder_ = std::make_unique<model::Decoder>(model_, std::move(state));
+    }
   }
 
   /// False when it was stopped before the end.
@@ -243,7 +246,7 @@ class Run {
   const std::function<bool()>& stop_;
   std::vector<Sequence*> waiting_;
   std::vector<Sequence*> batch_;
-  std::optional<model::Decoder> decoder_;  // of the batch, where there is one
+  std::unique_ptr<model::Decoder> decoder_;  // of the batch, where there is one
   Figures figures_;
 };
 
