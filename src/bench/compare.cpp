@@ -1,6 +1,9 @@
 #include "osdn/bench/compare.h"
 
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
 
 namespace osdn::bench {
