@@ -1,7 +1,10 @@
 // osdn-convert: models of the public Python code, in and out.
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/log_softmax.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,8 +1,10 @@
 #include "osdn/bench/generate_speed.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/randint.h>
 
 #include <algorithm>
 #include <chrono>

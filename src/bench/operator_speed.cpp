@@ -1,7 +1,8 @@
 #include "osdn/bench/operator_speed.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/randn_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>

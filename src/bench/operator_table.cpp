@@ -1,6 +1,10 @@
 #include "osdn/bench/operator_table.h"
 
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
 
 #include <algorithm>
 #include <cmath>

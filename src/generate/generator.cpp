@@ -1,7 +1,8 @@
 #include "osdn/generate/generator.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <chrono>

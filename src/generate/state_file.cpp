@@ -1,6 +1,7 @@
 #include "osdn/generate/state_file.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
 #include <unistd.h>
 
 #include <algorithm>

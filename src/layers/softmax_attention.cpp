@@ -1,7 +1,20 @@
 #include "osdn/layers/softmax_attention.h"
 
-#include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/pad_sequence.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <string>

@@ -1,6 +1,10 @@
 #include "osdn/ops/decode_step.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/sigmoid.h>
 
 #include <numeric>
 #include <string>

@@ -1,6 +1,10 @@
 #include "osdn/ops/short_conv.h"
 
-#include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <array>

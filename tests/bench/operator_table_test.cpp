@@ -3,7 +3,8 @@
 
 #include "osdn/bench/operator_table.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 

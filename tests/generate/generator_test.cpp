@@ -3,8 +3,9 @@
 
 #include "osdn/generate/generator.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "osdn/core/random.h"

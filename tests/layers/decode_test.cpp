@@ -1,8 +1,11 @@
 // A layer's tokens one by one: with gradients off they go through the decoding
 // step, which on the CPU changes no bit.
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include <string>

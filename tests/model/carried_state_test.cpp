@@ -1,7 +1,13 @@
 // What is carried between pieces: through gradients, and document by document.
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "osdn/core/error.h"

@@ -1,6 +1,6 @@
 #include "osdn/model/trained_model.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

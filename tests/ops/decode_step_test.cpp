@@ -3,6 +3,8 @@
 
 #include "osdn/ops/decode_step.h"
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

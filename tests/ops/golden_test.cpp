@@ -1,7 +1,7 @@
 // The operators against the golden vectors: outputs, final states and every
 // gradient of all layer cores, through LibTorch's autograd, in both types.
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 

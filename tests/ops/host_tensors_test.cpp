@@ -1,6 +1,8 @@
 #include "osdn/ops/host_tensors.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include "osdn/core/error.h"

@@ -1,7 +1,8 @@
 // Wrong inputs are refused with the operator's, the tensor's name, and both
 // what was found and what fits.
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

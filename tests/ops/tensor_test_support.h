@@ -2,7 +2,10 @@
 // Small helpers of the operator tests: seeded random tensors, errors, and
 // conversion to and from plain vectors.
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
 #include <cstdint>
 #include <vector>

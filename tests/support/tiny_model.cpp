@@ -1,7 +1,9 @@
 #include "support/tiny_model.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/log_softmax.h>
 
 #include <stdexcept>
 

@@ -1,6 +1,9 @@
 #include "osdn/train/gradient_sum.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full_like.h>
 #include <gtest/gtest.h>
 
 #include "train/tiny_run.h"

@@ -1,6 +1,6 @@
 #include "osdn/train/train_step.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
