@@ -53,16 +53,16 @@ Point point_of(const MeasuredStep& step, const Measurements& measured) {
       reference_of(measured.steps, step.config, scaling.tokens);
   scaling.compute =
       split_step(config.model, one.step_s, measured.copy_bytes_per_s);
-  return {
-      concat(step.config, ", ", step.ranks, " ranks on ", step.hosts,
-             " hosts, ", scaling.tokens, " tokens, ", step.dist.reduce_dtype,
-             step.dist.shard_optimizer ? ", sharded" : ""),
-      step.step_s, step.hosts, [scaling, step](const Cluster& cluster) {
-        return simulate_step(scaling,
-                             with_hosts(cluster, step.ranks, step.hosts),
-                             step.ranks)
-            .step_s;
-      }};
+  return {concat(step.config, ", ", step.ranks, " ranks on ", step.hosts,
+                 " hosts, ", scaling.tokens, " tokens, ",
+                 step.dist.reduce_dtype, " in ", step.dist.bucket_mb, " MB",
+                 step.dist.shard_optimizer ? ", sharded" : ""),
+          step.step_s, step.hosts, [scaling, step](const Cluster& cluster) {
+            return simulate_step(scaling,
+                                 with_hosts(cluster, step.ranks, step.hosts),
+                                 step.ranks)
+                .step_s;
+          }};
 }
 
 /// A number of the cluster, whose logarithm is the unknown.
@@ -81,6 +81,11 @@ void add_link(std::vector<Unknown>& unknowns, const std::string& name,
                       }});
 }
 
+void add_loss(std::vector<Unknown>& unknowns, const std::string& name,
+              double Cluster::*loss) {
+  unknowns.push_back({name, [loss](Cluster& c) -> double& { return c.*loss; }});
+}
+
 std::vector<Unknown> unknowns_of(const std::vector<Point>& points,
                                  bool with_steps) {
   const auto any = [&](bool several) {
@@ -92,12 +97,9 @@ std::vector<Unknown> unknowns_of(const std::vector<Point>& points,
   if (any(false)) add_link(unknowns, "in a host", &Cluster::intra);
   if (any(true)) add_link(unknowns, "between hosts", &Cluster::inter);
   if (with_steps) {
-    unknowns.push_back({"slowdown beside communication",
-                        [](Cluster& c) -> double& { return c.slowdown; }});
-    unknowns.push_back({"stall of a bucket, s",
-                        [](Cluster& c) -> double& { return c.stall_s; }});
-    unknowns.push_back({"overhead of a step, s",
-                        [](Cluster& c) -> double& { return c.overhead_s; }});
+    add_loss(unknowns, "slowdown beside communication", &Cluster::slowdown);
+    add_loss(unknowns, "stall of a bucket, s", &Cluster::stall_s);
+    add_loss(unknowns, "overhead of a step, s", &Cluster::overhead_s);
   }
   return unknowns;
 }

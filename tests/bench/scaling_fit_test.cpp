@@ -183,6 +183,17 @@ TEST(ScalingFit, needs_something_to_fit) {
       HasSubstr("32768 tokens"));
 }
 
+// docs/scaling.md says how well the model fits what was measured on two GPUs.
+TEST(ScalingFit, explains_the_steps_of_two_gpus) {
+  const ScalingFit fit =
+      fit_scaling(read_measurements(std::string(OSDN_SOURCE_DIR) +
+                                    "/docs/results/two_gpus.json"),
+                  {});
+  EXPECT_GE(fit.points.size(), 14U);
+  EXPECT_LT(fit.rms_error, 0.005);
+  EXPECT_LT(fit.max_error, 0.0105);
+}
+
 TEST(SplitStep, is_whole_again) {
   const config::Config config = config::load({"340m_deltanet.json", {}});
   // 30 bytes for each of 374,362,112 parameters, in a tenth of a second.
