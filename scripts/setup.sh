@@ -22,7 +22,7 @@ source "$(dirname "$0")/common.sh"
 source "$(dirname "$0")/libtorch.sh"
 
 packages=(g++ cmake ninja-build pkg-config git ccache ca-certificates curl
-  unzip python3 nlohmann-json3-dev libspdlog-dev libcli11-dev
+  unzip python3 iproute2 nlohmann-json3-dev libspdlog-dev libcli11-dev
   libsentencepiece-dev libopenmpi-dev openmpi-bin libxxhash-dev libzstd-dev
   zstd libgtest-dev libgmock-dev libbenchmark-dev bible-kjv)
 

@@ -1,5 +1,6 @@
 #include "osdn/train/train_step.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
