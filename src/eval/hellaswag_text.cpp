@@ -21,10 +21,7 @@ std::string without_brackets(std::string_view text) {
 }  // namespace
 
 std::string first_upper_rest_lower(std::string_view text) {
-  std::string out = lower(text);
-  // Scenes begin in ASCII.
-  if (!out.empty() && out[0] >= 'a' && out[0] <= 'z') out[0] -= 'a' - 'A';
-  return out;
+  return upper_first(lower(text));
 }
 
 std::string hellaswag_text(std::string_view text) {
