@@ -77,8 +77,8 @@ __device__ __forceinline__ float warp_sum(float x) {
   return x;
 }
 
-/// The same value, but the compiler cannot tell: what is computed from it inside
-/// a loop stays there instead of filling registers before the loop.
+/// The same value, but the compiler cannot tell: what is computed from it
+/// inside a loop stays there instead of filling registers before the loop.
 __device__ __forceinline__ int opaque(int x) {
 #ifndef OSDN_CUDA_EMULATOR
   asm volatile("" : "+r"(x));

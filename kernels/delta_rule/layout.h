@@ -78,8 +78,8 @@ struct Args {
   float* parked;  ///< [gradient_blocks][kParkedFloats], kChunk with K = 256
 };
 
-/// What a block of the gradient kernel sets aside: dq and dk of two parts of 128
-/// channels.
+/// What a block of the gradient kernel sets aside: dq and dk of two parts of
+/// 128 channels.
 inline constexpr int kParkedFloats = 2 * 2 * kChunk * 128;
 /// Persistent blocks of the gradient kernel for (chunk, key head) pairs.
 std::int64_t gradient_blocks(std::int64_t items);
