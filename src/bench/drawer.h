@@ -1,7 +1,11 @@
 #pragma once
 // The inputs of operator cases, drawn where they are wanted.
 
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
 
 #include <cstdint>
 #include <vector>
