@@ -112,12 +112,13 @@ class Ranks : public testing::Test {
     tiny.json["checkpoint"]["every"] = 20;
   }
 
-  // Runs until step 25, does something, and expects a bad end in time.
-  std::string after_step_25(int ranks,
+  // Runs until step 45, when the save of step 20 is done, does something, and
+  // expects a bad end in time.
+  std::string after_step_45(int ranks,
                             const std::function<void(Program&)>& mischief) {
     make_long();
     Program program(command(ranks, "run"));
-    EXPECT_TRUE(reached(program, "run", 25)) << program.err();
+    EXPECT_TRUE(reached(program, "run", 45)) << program.err();
     const auto start = std::chrono::steady_clock::now();
     mischief(program);
     EXPECT_NE(program.wait(), 0);
@@ -323,14 +324,14 @@ TEST_F(Ranks, P1_a_nan_on_one_rank_is_skipped_by_all_in_the_same_step) {
 }
 
 TEST_F(Ranks, P2_a_killed_rank_ends_all_and_is_named) {
-  const std::string err = after_step_25(
+  const std::string err = after_step_45(
       3, [&](Program&) { ::kill(processes("run").at(1), SIGKILL); });
   EXPECT_THAT(err, HasSubstr("rank 1 (host"));
   EXPECT_THAT(err, HasSubstr("was killed or crashed"));
 }
 
 TEST_F(Ranks, P2_a_killed_first_rank_ends_all_and_is_named) {
-  const std::string err = after_step_25(
+  const std::string err = after_step_45(
       3, [&](Program&) { ::kill(processes("run").at(0), SIGKILL); });
   EXPECT_THAT(err, HasSubstr("rank 0 (host"));
 }
@@ -338,7 +339,7 @@ TEST_F(Ranks, P2_a_killed_first_rank_ends_all_and_is_named) {
 TEST_F(Ranks, P2_a_stopped_rank_ends_all_in_time_and_is_named) {
   tiny.json["dist"]["timeout_s"] = 4;
   pid_t stopped = 0;
-  const std::string err = after_step_25(2, [&](Program& program) {
+  const std::string err = after_step_45(2, [&](Program& program) {
     stopped = processes("run").at(1);
     ::kill(stopped, SIGSTOP);
     program.wait();
