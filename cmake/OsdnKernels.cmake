@@ -79,7 +79,7 @@ if(BUILD_TESTING AND NOT OSDN_SANITIZE)
     file(CONFIGURE OUTPUT "${_wrapper}" CONTENT "#include \"${_source}\"\n")
     list(APPEND _wrappers "${_wrapper}")
   endforeach()
-  add_library(osdn_emulated OBJECT ${_wrappers})
+  add_library(osdn_emulated OBJECT EXCLUDE_FROM_ALL ${_wrappers})
   target_include_directories(osdn_emulated PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/tests>)
   target_compile_options(osdn_emulated

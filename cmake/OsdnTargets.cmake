@@ -50,14 +50,16 @@ function(osdn_add_program name)
 endfunction()
 
 # osdn_add_tests(AREA [TORCH] [LIBS target...]): tests/<area>/*.cpp ->
-# <area>_tests, one CTest entry per test.
+# <area>_tests, one CTest entry per test. The target osdn_tests builds them all; a
+# plain build does not.
 function(osdn_add_tests area)
   cmake_parse_arguments(arg "TORCH" "" "LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${area}/*.cpp")
   if(NOT sources)
     return()
   endif()
-  add_executable(${area}_tests ${sources})
+  add_executable(${area}_tests EXCLUDE_FROM_ALL ${sources})
+  add_dependencies(osdn_tests ${area}_tests)
   target_include_directories(${area}_tests PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   target_compile_definitions(${area}_tests PRIVATE
     OSDN_SOURCE_DIR="${CMAKE_SOURCE_DIR}"

@@ -34,7 +34,7 @@ cd "$root"
 [[ $want_setup == no ]] || scripts/setup.sh
 # The tests for a GPU are built wherever CUDA is, so that they stay sound, and run
 # by gpu_test.sh.
-build_preset "$preset" "$jobs" all gpu_tests
+build_preset "$preset" "$jobs" all osdn_tests gpu_tests
 
 # Sanitizers (preset asan): more checks than their defaults. LibTorch's own
 # libraries are not instrumented and need no suppressions.
