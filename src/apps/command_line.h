@@ -8,11 +8,13 @@
 #include <iostream>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "osdn/core/concat.h"
+#include "osdn/core/env.h"
 #include "osdn/core/error.h"
 #include "osdn/core/nearest.h"
 
@@ -73,6 +75,15 @@ inline std::string whole_number(const std::string& text) {
              : concat("\"", text, "\" is not an integer below 2^63");
 }
 
+/// Of several ranks that a launcher started the first alone speaks of the
+/// command line, which is the same for all.
+inline bool speaks_for_all() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const auto rank = env(name)) return *rank == "0";
+  }
+  return true;
+}
+
 /// Parses. Where the program has nothing left to do (--help, --version, a
 /// mistake) it has said so and the exit code is returned: kUsage for a mistake,
 /// with the nearest known name behind each unknown option.
@@ -81,8 +92,14 @@ inline std::optional<ExitCode> parse(CLI::App& app, int argc, char** argv) {
     app.parse(argc, argv);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    if (app.exit(error) == 0) {
+    std::ostringstream unheard;
+    const bool speaks = speaks_for_all();
+    if (app.exit(error, speaks ? std::cout : unheard,
+                 speaks ? std::cerr : unheard) == 0) {
       return ExitCode::kOk;
+    }
+    if (!speaks) {
+      return ExitCode::kUsage;
     }
     const std::vector<std::string> known = long_options(app);
     for (int i = 1; i < argc; ++i) {

@@ -41,6 +41,20 @@ void refuse_copies() {
   }
 }
 
+// Started by the launcher of another MPI, each process would take itself for
+// the only one.
+void refuse_strangers(const Place& place) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const auto said = env(name);
+    if (!said || *said == std::to_string(place.size)) continue;
+    throw Error(concat("the launcher started ", *said, " ranks (", name,
+                       "), and MPI knows of ", place.size,
+                       "; start the program with the mpirun of the MPI that it "
+                       "was built with"),
+                ExitCode::kUsage);
+  }
+}
+
 // What agree() says between ranks: exit code, then the message.
 std::string pack(const Error& error) {
   return concat(static_cast<int>(error.code()), " ", error.what());
@@ -58,6 +72,12 @@ World::World(std::chrono::duration<double> timeout)
     : timeout_(timeout), transport_(join_ranks(timeout)) {
   if (transport_) {
     place_ = transport_->place();
+    try {
+      refuse_strangers(place_);
+    } catch (...) {
+      transport_->abandon();
+      throw;
+    }
   } else {
     refuse_copies();
     place_.host = host_name();

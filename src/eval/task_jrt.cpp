@@ -9,6 +9,7 @@
 #include "generated_text.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/core/log.h"
 #include "osdn/eval/jrt.h"
 #include "osdn/eval/means.h"
 #include "osdn/eval/python_text.h"
@@ -175,15 +176,25 @@ PreparedTask prepare_protocol(const TaskContext& context, JrtSet set,
   task.batch.generation = rule_of(protocol, context.options);
   task.batch.bos = protocol.family == Protocol::kOsdnAuthors;
   std::vector<std::vector<std::string>> labels;
+  std::string first_dropped;
+  std::string first_blank;
   for (const Row& row : read_rows(file, context.options.data.limit)) {
     JrtDocument document = read_document(set, row);
     std::optional<std::string> prompt =
         prompt_of(protocol, set, context, document);
     if (!prompt) {
-      ++task.dropped;
+      if (task.dropped++ == 0) first_dropped = row.place();
       continue;
     }
     std::vector<std::string> own = jrt_labels(set, document);
+    // A blank label would occur in every output.
+    if (std::erase_if(own,
+                      [](const std::string& label) {
+                        return strip(label).empty();
+                      }) > 0 &&
+        first_blank.empty()) {
+      first_blank = row.place();
+    }
     if (protocol.family == Protocol::kUpstream && protocol.stripped) {
       for (std::string& label : own) label = std::string(strip(label));
     }
@@ -192,6 +203,16 @@ PreparedTask prepare_protocol(const TaskContext& context, JrtSet set,
                                    .place = row.place(),
                                    .label = joined_labels(own)});
     labels.push_back(std::move(own));
+  }
+  if (task.dropped > 0) {
+    log::warn("jrt, ", protocol.name, ": ", task.dropped,
+              " rows are left out, as their answer has at most one character; "
+              "the first: ",
+              first_dropped);
+  }
+  if (!first_blank.empty()) {
+    log::warn("jrt, ", protocol.name, ": blank answers count for nothing, ",
+              task.no_label, " rows have no other; the first: ", first_blank);
   }
   task.score = [labels = std::move(labels)](std::span<const Answer> answers) {
     const std::vector<double> hits = contains_scores(answers, labels);

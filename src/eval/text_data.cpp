@@ -7,6 +7,7 @@
 #include "osdn/core/file.h"
 #include "osdn/core/hash.h"
 #include "osdn/core/path.h"
+#include "osdn/core/utf8.h"
 #include "osdn/data/text_reader.h"
 #include "osdn/eval/wikitext.h"
 
@@ -67,7 +68,8 @@ DataSet read_text_documents(const DataOptions& options) {
 DataSet read_wikitext(const fs::path& file,
                       const std::optional<std::int64_t>& limit) {
   DataSet set = describe({file});
-  if (file.extension() == ".jsonl") {
+  const std::string name = file.filename().string();
+  if (name.ends_with(".jsonl") || name.ends_with(".jsonl.zst")) {
     data::TextOptions text;
     text.field = "page";
     data::TextReader reader({file}, text);
@@ -78,7 +80,18 @@ DataSet read_wikitext(const fs::path& file,
     }
     return set;
   }
-  for (const std::string& page : split_wikitext(read_file(file))) {
+  if (file.extension() == ".zst") {
+    throw Error(
+        concat(file.string(), ": is compressed; unpack it with zstd -d"),
+        ExitCode::kBadInput);
+  }
+  const std::string raw = read_file(file);
+  if (const auto offset = first_invalid_utf8(raw)) {
+    throw Error(concat(file.string(), ": offset ", *offset,
+                       " is not UTF-8; the file has to be read as it was made"),
+                ExitCode::kBadInput);
+  }
+  for (const std::string& page : split_wikitext(raw)) {
     if (full(set, limit)) break;
     set.documents.push_back(wikitext_document(page));
   }

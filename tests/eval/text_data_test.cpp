@@ -59,6 +59,12 @@ TEST_F(TextData, limit_takes_the_first_documents) {
   EXPECT_EQ(read_wikitext(put("w.raw", kRaw), 1).documents.size(), 1U);
 }
 
+TEST_F(TextData, wikitext_that_is_no_text_is_refused) {
+  EXPECT_THROW(read_wikitext(put("w.raw.zst", kRaw), std::nullopt), Error);
+  const std::string bad = std::string(kRaw) + "\xff\xfe";
+  EXPECT_THROW(read_wikitext(put("bad.raw", bad), std::nullopt), Error);
+}
+
 TEST_F(TextData, wikitext_counts_before_the_detokenisation) {
   const DataSet set = read_wikitext(put("w.raw", kRaw), std::nullopt);
   ASSERT_EQ(set.documents.size(), 2U);

@@ -280,6 +280,18 @@ TEST_F(Ranks, ranks_of_different_data_are_refused) {
   EXPECT_FALSE(fs::exists(tiny.run_dir() / "log.jsonl"));
 }
 
+TEST_F(Ranks, ranks_of_different_builds_are_refused) {
+  const fs::path other = tiny.folder() / "osdn-train";
+  fs::copy_file(OSDN_BIN_DIR "/osdn-train", other);
+  std::ofstream(other, std::ios::app) << "another build";
+  std::vector<std::string> all = command(1, "run");
+  all.insert(all.end(), {":", "-n", "1", other.string(), "--config",
+                         tiny.config_file("run").string()});
+  Program program(all);
+  EXPECT_NE(program.wait(), 0);
+  EXPECT_THAT(program.err(), HasSubstr("they run different builds"));
+}
+
 TEST_F(Ranks, P7_a_rank_bound_to_one_core_is_told_how_to_have_more) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core";
   Program program({kMpirun, "--oversubscribe", "--bind-to", "core", "-n", "1",
@@ -388,6 +400,25 @@ TEST_F(Ranks,
                                    HasSubstr("older checkpoints are kept")));
   EXPECT_EQ(tiny.log().size(), 12U);
   EXPECT_THAT(tiny.saved_steps(), testing::IsEmpty());
+}
+
+TEST_F(Ranks, a_wrong_option_is_said_once) {
+  Program program(command(3, "run", {"--nope"}));
+  EXPECT_NE(program.wait(), 0);
+  const std::string& err = program.err();
+  EXPECT_THAT(err, HasSubstr("--nope"));
+  EXPECT_EQ(err.find("was not expected"), err.rfind("was not expected"));
+}
+
+TEST_F(Ranks, copies_that_do_not_know_of_each_other_are_refused) {
+  ::setenv("PMI_RANK", "1", 1);
+  ::setenv("PMI_SIZE", "2", 1);
+  Program program(
+      {OSDN_BIN_DIR "/osdn-train", "--config", tiny.config_file().string()});
+  ::unsetenv("PMI_RANK");
+  ::unsetenv("PMI_SIZE");
+  EXPECT_EQ(program.wait(), 2);
+  EXPECT_THAT(program.err(), HasSubstr("started 2 ranks (PMI_SIZE)"));
 }
 
 TEST_F(Ranks, O3_one_rank_speaks_in_plain_lines) {
