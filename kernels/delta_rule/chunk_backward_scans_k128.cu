@@ -6,20 +6,12 @@ namespace osdn::kernels::delta_rule::chunk {
 
 void backward_scans_k128(const Args& args, Operands operands, bool states,
                          bool reverse, int warps, Stream stream) {
-  const auto run = [&]<Operands kOperands>() {
+  for_operands(operands, [&]<Operands kOperands>() {
     warps == 8 ? launch_backward_scans<128, 8, kOperands>(args, states, reverse,
                                                           stream)
                : launch_backward_scans<128, 4, kOperands>(args, states, reverse,
                                                           stream);
-  };
-  switch (operands) {
-    case Operands::kRaw:
-      return run.template operator()<Operands::kRaw>();
-    case Operands::kWriteKey:
-      return run.template operator()<Operands::kWriteKey>();
-    case Operands::kDecayed:
-      return run.template operator()<Operands::kDecayed>();
-  }
+  });
 }
 
 }  // namespace osdn::kernels::delta_rule::chunk

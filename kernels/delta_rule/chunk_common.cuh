@@ -18,6 +18,26 @@ struct KeyParts {
   static constexpr int kWidth = K / kCount;
 };
 
+/// Calls the instance of `launch`, a template lambda, for the operands.
+template <typename Launch>
+void for_operands(Operands operands, const Launch& launch) {
+  switch (operands) {
+    case Operands::kRaw:
+      return launch.template operator()<Operands::kRaw>();
+    case Operands::kWriteKey:
+      return launch.template operator()<Operands::kWriteKey>();
+    case Operands::kDecayed:
+      return launch.template operator()<Operands::kDecayed>();
+  }
+}
+
+__device__ __forceinline__ const Bf16* bf16(const void* pointer) {
+  return static_cast<const Bf16*>(pointer);
+}
+__device__ __forceinline__ Bf16* bf16(void* pointer) {
+  return static_cast<Bf16*>(pointer);
+}
+
 /// Starts the copy of a [kRows, kCols] tile whose rows lie `stride` elements
 /// apart; rows from `rows` on become zeros and are not read.
 template <int kRows, int kCols, int kThreads>
@@ -42,18 +62,29 @@ __device__ __forceinline__ void load_tile(Tile<kCols, kRows> tile,
   }
 }
 
+/// Starts the copy of one operand of a scan over the keys: raw, token by token
+/// from `raw + at` on, or with the decay in it, a tile for each chunk and head.
+template <int K, int kThreads, Operands kOperands>
+__device__ __forceinline__ void load_keys(unsigned char* to, ChunkInfo chunk,
+                                          std::int64_t chunk_head,
+                                          const void* raw, std::int64_t at,
+                                          std::int64_t stride,
+                                          const void* decayed, int thread) {
+  const Tile<K> tile{reinterpret_cast<Bf16*>(to)};
+  if constexpr (kOperands == Operands::kDecayed) {
+    load_tile<kChunk, K, kThreads>(
+        tile, bf16(decayed) + chunk_head * kChunk * K, K, kChunk, thread);
+  } else {
+    load_tile<kChunk, K, kThreads>(tile, bf16(raw) + at, stride, chunk.rows,
+                                   thread);
+  }
+}
+
 /// Starts the copy of `kFloats` consecutive floats.
 template <int kFloats>
 __device__ __forceinline__ void load_floats_async(float* to, const float* from,
                                                   int thread) {
   if (thread < kFloats / 4) copy_async(to + thread * 4, from + thread * 4);
-}
-
-__device__ __forceinline__ const Bf16* bf16(const void* pointer) {
-  return static_cast<const Bf16*>(pointer);
-}
-__device__ __forceinline__ Bf16* bf16(void* pointer) {
-  return static_cast<Bf16*>(pointer);
 }
 
 /// Sixteen bytes from shared to global memory.

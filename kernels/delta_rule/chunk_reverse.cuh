@@ -84,17 +84,10 @@ __device__ __forceinline__ void run_reverse(const Args& args, unsigned block) {
   const std::int64_t write_stride = static_cast<std::int64_t>(args.HV) * K;
   const std::int64_t value_stride = static_cast<std::int64_t>(args.HV) * V;
   const auto load_keys = [&](unsigned char* to, std::int64_t chunk_index,
-                             ChunkInfo chunk, const void* raw, std::int64_t at,
+                             ChunkInfo info, const void* raw, std::int64_t at,
                              std::int64_t stride, const void* decayed) {
-    const Tile<K> tile{reinterpret_cast<Bf16*>(to)};
-    if constexpr (kOperands == Operands::kDecayed) {
-      const std::int64_t chunk_head = chunk_index * args.HV + hv;
-      load_tile<kChunk, K, L::kThreads>(
-          tile, bf16(decayed) + chunk_head * kChunk * K, K, kChunk, thread);
-    } else {
-      load_tile<kChunk, K, L::kThreads>(tile, bf16(raw) + at, stride,
-                                        chunk.rows, thread);
-    }
+    chunk::load_keys<K, L::kThreads, kOperands>(
+        to, info, chunk_index * args.HV + hv, raw, at, stride, decayed, thread);
   };
   const auto load_k = [&](unsigned char* to, std::int64_t chunk_index,
                           ChunkInfo chunk) {

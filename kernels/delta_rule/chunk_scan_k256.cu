@@ -5,14 +5,9 @@
 namespace osdn::kernels::delta_rule::chunk {
 
 void scan_k256(const Args& args, Operands operands, int, Stream stream) {
-  switch (operands) {
-    case Operands::kRaw:
-      return launch_scan<256, 8, Operands::kRaw>(args, stream);
-    case Operands::kWriteKey:
-      return launch_scan<256, 8, Operands::kWriteKey>(args, stream);
-    case Operands::kDecayed:
-      return launch_scan<256, 8, Operands::kDecayed>(args, stream);
-  }
+  for_operands(operands, [&]<Operands kOperands>() {
+    launch_scan<256, 8, kOperands>(args, stream);
+  });
 }
 
 }  // namespace osdn::kernels::delta_rule::chunk

@@ -5,18 +5,10 @@
 namespace osdn::kernels::delta_rule::chunk {
 
 void scan_k64(const Args& args, Operands operands, int warps, Stream stream) {
-  const auto run = [&]<Operands kOperands>() {
+  for_operands(operands, [&]<Operands kOperands>() {
     warps == 8 ? launch_scan<64, 8, kOperands>(args, stream)
                : launch_scan<64, 4, kOperands>(args, stream);
-  };
-  switch (operands) {
-    case Operands::kRaw:
-      return run.template operator()<Operands::kRaw>();
-    case Operands::kWriteKey:
-      return run.template operator()<Operands::kWriteKey>();
-    case Operands::kDecayed:
-      return run.template operator()<Operands::kDecayed>();
-  }
+  });
 }
 
 }  // namespace osdn::kernels::delta_rule::chunk
