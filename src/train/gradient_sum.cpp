@@ -1,5 +1,7 @@
 #include "osdn/train/gradient_sum.h"
 
+#include <utility>
+
 namespace osdn::train {
 
 GradientSum::GradientSum(const model::LanguageModel& model)
@@ -8,30 +10,26 @@ GradientSum::GradientSum(const model::LanguageModel& model)
 void GradientSum::take() {
   const auto& parameters = model_.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const at::Tensor& tensor = parameters[i].tensor;
-    if (tensor.scalar_type() != at::kBFloat16 || !tensor.grad().defined()) {
-      continue;
-    }
-    at::Tensor& sum = sums_[i];
-    if (!sum.defined()) {
-      sum = tensor.grad();
-    } else {
-      if (sum.scalar_type() != at::kFloat) sum = sum.to(at::kFloat);
-      sum.add_(tensor.grad());
-    }
-    tensor.mutable_grad().reset();
+    if (parameters[i].tensor.scalar_type() == at::kBFloat16) add(i);
   }
 }
 
-at::Tensor GradientSum::take_total(std::size_t parameter) {
-  const at::Tensor& tensor = model_.parameters()[parameter].tensor;
-  at::Tensor total = sums_[parameter];
-  if (tensor.grad().defined()) {
-    total = total.defined() ? total.to(at::kFloat).add_(tensor.grad())
-                            : tensor.grad();
-    tensor.mutable_grad().reset();
+void GradientSum::add(std::size_t parameter) {
+  at::Tensor& gradient = model_.parameters()[parameter].tensor.mutable_grad();
+  if (!gradient.defined()) return;
+  at::Tensor& sum = sums_[parameter];
+  if (!sum.defined()) {
+    sum = gradient;
+  } else {
+    if (sum.scalar_type() == at::kBFloat16) sum = sum.to(at::kFloat);
+    sum.add_(gradient);
   }
-  return total;
+  gradient.reset();
+}
+
+at::Tensor GradientSum::take_total(std::size_t parameter) {
+  add(parameter);
+  return std::exchange(sums_[parameter], at::Tensor());
 }
 
 void GradientSum::finish() {

@@ -69,8 +69,9 @@ struct Replica::State {
   const std::vector<model::ModelParameter>& parameters() const {
     return model.parameters();
   }
-  std::size_t parameter_of(const dist::Bucket::Item& item) const {
-    return parameters().size() - 1 - item.tensor;  // backward order
+  /// Buckets count tensors in backward order.
+  std::size_t parameter_of(std::size_t tensor) const {
+    return parameters().size() - 1 - tensor;
   }
 
   at::ScalarType reduce_type(at::ScalarType weights) const {
@@ -83,10 +84,14 @@ struct Replica::State {
 
   void make_buckets();
   void fill(FlatBucket& bucket);
+  void optimize_whole();
+  void optimize_shards();
+  void begin_exchange(GradientSum* sums);
   void arrived(std::size_t parameter);
   void pack(std::size_t parameter);
   void send_full_buckets();
   void await(FlatBucket& bucket);
+  void await_all();
   at::Tensor gathered(const FlatBucket& bucket, const at::Tensor& shard);
 
   model::LanguageModel& model;
@@ -101,7 +106,11 @@ struct Replica::State {
   };
   std::vector<Where> where;  // by parameter
   std::vector<optim::OptimizedTensor> optimized;
-  GradientSum* earlier = nullptr;  // while gradients are sent as they come
+  std::vector<at::Tensor> summed;  // their gradients, in the buckets
+  // Of this step's exchange, while it goes on.
+  bool exchanging = false;
+  GradientSum* earlier = nullptr;  // null on a rank without a pass
+  std::vector<bool> packed;        // by parameter
   std::size_t next_to_send = 0;
   GradientHooks hooks;
 };
@@ -145,7 +154,7 @@ void Replica::State::fill(FlatBucket& bucket) {
   }
   const std::int64_t first = world.place().rank * layout.shard;
   for (std::size_t i = 0; i < layout.items.size(); ++i) {
-    const std::size_t index = parameter_of(layout.items[i]);
+    const std::size_t index = parameter_of(layout.items[i].tensor);
     const model::ModelParameter& p = parameters()[index];
     where[index] = {buckets.size() - 1, i};
     bucket.parts.insert(model.part_of(p.info));
@@ -161,8 +170,51 @@ void Replica::State::fill(FlatBucket& bucket) {
   }
 }
 
+void Replica::State::optimize_whole() {
+  optimized = optimized_tensors(model, config.optimizer);
+  for (std::size_t i = 0; i < parameters().size(); ++i) {
+    const arch::Parameter& info = parameters()[i].info;
+    const FlatBucket& bucket = buckets[where[i].bucket];
+    summed.push_back(
+        bucket.of_item(bucket.gradients, where[i].item, info.numel())
+            .view(info.shape));
+  }
+}
+
+void Replica::State::optimize_shards() {
+  log_decay_groups(model, config.optimizer);
+  for (const FlatBucket& bucket : buckets) {
+    const std::int64_t first = world.place().rank * bucket.layout.shard;
+    for (const dist::Piece& piece : bucket.pieces) {
+      const arch::Parameter& info =
+          parameters()[parameter_of(piece.tensor)].info;
+      const auto part = [&](const at::Tensor& shard) {
+        return shard.defined() ? shard.narrow(0, piece.at - first, piece.count)
+                               : at::Tensor();
+      };
+      optimized.push_back(
+          {info.name, bucket.weights.narrow(0, piece.at, piece.count),
+           arch::is_decayed(info, config.optimizer.decay_exempt),
+           part(bucket.masters), part(bucket.exp_avg), part(bucket.exp_avg_sq),
+           info.shape, piece.begin});
+      summed.push_back(bucket.gradients.narrow(0, piece.at, piece.count));
+    }
+  }
+}
+
+void Replica::State::begin_exchange(GradientSum* sums) {
+  await_all();  // weights of the last update
+  for (FlatBucket& bucket : buckets) {
+    bucket.missing = bucket.layout.items.size();
+  }
+  exchanging = true;
+  earlier = sums;
+  packed.assign(parameters().size(), false);
+  next_to_send = 0;
+}
+
 void Replica::State::arrived(std::size_t parameter) {
-  if (earlier == nullptr) return;  // a pass that another one follows
+  if (!exchanging) return;  // a pass that another one follows
   pack(parameter);
   send_full_buckets();
 }
@@ -183,6 +235,7 @@ void Replica::State::pack(std::size_t parameter) {
     place.zero_();
   }
   collectives->follow();
+  packed[parameter] = true;
   --bucket.missing;
 }
 
@@ -204,6 +257,10 @@ void Replica::State::await(FlatBucket& bucket) {
   bucket.under_way.reset();
 }
 
+void Replica::State::await_all() {
+  for (FlatBucket& bucket : buckets) await(bucket);
+}
+
 at::Tensor Replica::State::gathered(const FlatBucket& bucket,
                                     const at::Tensor& shard) {
   at::Tensor whole = at::empty({bucket.layout.size}, shard.options());
@@ -220,27 +277,10 @@ Replica::Replica(model::LanguageModel& model, const config::Config& config,
   State& s = *state_;
   s.make_buckets();
   if (!s.sharded) {
-    s.optimized = optimized_tensors(model, config.optimizer);
+    s.optimize_whole();
     return;
   }
-  const int rank = world.place().rank;
-  log_decay_groups(model, config.optimizer);
-  for (const FlatBucket& bucket : s.buckets) {
-    const std::int64_t first = rank * bucket.layout.shard;
-    for (const dist::Piece& piece : bucket.pieces) {
-      const model::ModelParameter& p =
-          s.parameters()[s.parameters().size() - 1 - piece.tensor];
-      const auto part = [&](const at::Tensor& shard) {
-        return shard.defined() ? shard.narrow(0, piece.at - first, piece.count)
-                               : at::Tensor();
-      };
-      s.optimized.push_back(
-          {p.info.name, bucket.weights.narrow(0, piece.at, piece.count),
-           arch::is_decayed(p.info, config.optimizer.decay_exempt),
-           part(bucket.masters), part(bucket.exp_avg), part(bucket.exp_avg_sq),
-           p.info.shape, piece.begin});
-    }
-  }
+  s.optimize_shards();
   model.release_masters();
   model.set_arrival([&s](std::int64_t part) {
     for (FlatBucket& bucket : s.buckets) {
@@ -262,58 +302,22 @@ std::vector<optim::OptimizedTensor> Replica::optimized() const {
 }
 
 void Replica::gradients_follow(GradientSum& earlier) {
-  State& s = *state_;
-  await_weights();
-  s.earlier = &earlier;
-  s.next_to_send = 0;
-  for (FlatBucket& bucket : s.buckets) {
-    bucket.missing = bucket.layout.items.size();
-  }
+  state_->begin_exchange(&earlier);
 }
 
 void Replica::reduce_gradients() {
   State& s = *state_;
-  if (s.earlier == nullptr) {  // a rank without a pass
-    await_weights();
-    s.next_to_send = 0;
-    for (FlatBucket& bucket : s.buckets) bucket.gradients.zero_();
-  }
-  for (std::size_t i = s.next_to_send; i < s.buckets.size(); ++i) {
-    FlatBucket& bucket = s.buckets[i];
-    if (s.earlier != nullptr && bucket.missing > 0) {
-      for (const dist::Bucket::Item& item : bucket.layout.items) {
-        const std::size_t parameter = s.parameter_of(item);
-        if (s.parameters()[parameter].tensor.grad().defined()) {
-          s.pack(parameter);
-        }
-      }
-    }
-    bucket.missing = 0;
+  if (!s.exchanging) s.begin_exchange(nullptr);
+  for (std::size_t i = 0; i < s.packed.size(); ++i) {
+    if (!s.packed[i]) s.pack(i);
   }
   s.send_full_buckets();
-  s.earlier = nullptr;
-  for (FlatBucket& bucket : s.buckets) s.await(bucket);
-
-  std::size_t next = 0;
-  for (const FlatBucket& bucket : s.buckets) {
-    if (!s.sharded) break;
-    for (const dist::Piece& piece : bucket.pieces) {
-      const at::Tensor gradient =
-          bucket.gradients.narrow(0, piece.at, piece.count);
-      const at::Tensor& tensor = s.optimized[next++].tensor;
-      tensor.mutable_grad() =
-          tensor.is_cpu() ? gradient.to(tensor.scalar_type()) : gradient;
-    }
-  }
-  if (s.sharded) return;
-  for (std::size_t i = 0; i < s.parameters().size(); ++i) {
-    const model::ModelParameter& p = s.parameters()[i];
-    const FlatBucket& bucket = s.buckets[s.where[i].bucket];
-    const at::Tensor gradient =
-        bucket.of_item(bucket.gradients, s.where[i].item, p.info.numel())
-            .view(p.info.shape);
-    p.tensor.mutable_grad() =
-        p.tensor.is_cpu() ? gradient.to(p.tensor.scalar_type()) : gradient;
+  s.exchanging = false;
+  s.await_all();
+  for (std::size_t i = 0; i < s.optimized.size(); ++i) {
+    const at::Tensor& tensor = s.optimized[i].tensor;
+    tensor.mutable_grad() =
+        tensor.is_cpu() ? s.summed[i].to(tensor.scalar_type()) : s.summed[i];
   }
 }
 
@@ -330,13 +334,9 @@ void Replica::spread_weights() {
   }
 }
 
-void Replica::await_weights() {
-  for (FlatBucket& bucket : state_->buckets) state_->await(bucket);
-}
-
 HostState Replica::host_state(const optim::AdamW& adamw) {
   State& s = *state_;
-  await_weights();
+  s.await_all();
   HostState out(s.model, s.world.place().rank, s.world.place().size);
   for (std::size_t i = 0; i < s.parameters().size() && !s.sharded; ++i) {
     if (!out.owns(i)) continue;
@@ -351,7 +351,7 @@ HostState Replica::host_state(const optim::AdamW& adamw) {
     const at::Tensor exp_avg = s.gathered(bucket, bucket.exp_avg);
     const at::Tensor exp_avg_sq = s.gathered(bucket, bucket.exp_avg_sq);
     for (std::size_t i = 0; i < bucket.layout.items.size(); ++i) {
-      const std::size_t index = s.parameter_of(bucket.layout.items[i]);
+      const std::size_t index = s.parameter_of(bucket.layout.items[i].tensor);
       const std::int64_t numel = s.parameters()[index].info.numel();
       if (!out.owns(index)) continue;
       out.add_weight(index, bucket.of_item(weights, i, numel));

@@ -18,14 +18,17 @@ class GradientSum {
 
   /// After each backward pass.
   void take();
-  /// Of one parameter, the pass that runs included, which is then no longer in
-  /// the parameter's gradient; undefined where there was none.
+  /// Of one parameter, the pass that runs included; its memory is the caller's
+  /// from then on. Undefined where there was no gradient.
   at::Tensor take_total(std::size_t parameter);
   /// Leaves the sums as the parameters' gradients: bf16 after one pass, else
   /// fp32.
   void finish();
 
  private:
+  /// The parameter's gradient moves into its sum.
+  void add(std::size_t parameter);
+
   const model::LanguageModel& model_;
   std::vector<at::Tensor> sums_;
 };

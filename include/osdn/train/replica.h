@@ -51,8 +51,6 @@ class Replica {
   /// Collective: this update's weights go to all ranks; the model's next
   /// forward waits for each part where it needs it.
   void spread_weights();
-  /// All weights are there.
-  void await_weights();
 
   /// Collective: this rank's share of weights and moments, in host memory.
   HostState host_state(const optim::AdamW& adamw);
