@@ -1,7 +1,6 @@
 // osdn-eval: the evaluation suite on a trained model, and comparisons.
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <optional>
@@ -242,9 +241,7 @@ osdn::eval::Ranks join(osdn::dist::World& world,
   osdn::dist::take_own_gpu(world.place());
   const osdn::dist::CoreShare share = osdn::dist::core_share(world);
   if (options.threads == 0 && share.sharers > 1) {
-    const auto cores = osdn::dist::usable_cores().size();
-    options.threads = static_cast<std::int64_t>(std::max<std::size_t>(
-        1, cores / static_cast<std::size_t>(share.sharers)));
+    options.threads = share.cores;
   }
   return {world.place().rank, world.place().size,
           [&world](const std::string& mine) { return world.all(mine); }};

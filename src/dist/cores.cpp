@@ -47,6 +47,7 @@ CoreShare core_share(World& world) {
   CoreShare share;
   const std::vector<std::string> all = world.all(mine);
   share.sharers = static_cast<int>(std::count(all.begin(), all.end(), mine));
+  share.cores = std::max<std::int64_t>(1, std::ssize(cores) / share.sharers);
   if (!world.place().alone() && cores.size() == 1 &&
       std::thread::hardware_concurrency() > 1) {
     share.warning = concat(

@@ -1,21 +1,19 @@
 #include "osdn/train/compute_choice.h"
 
-#include <algorithm>
+#include <iterator>
 
 #include "osdn/dist/cores.h"
 
 namespace osdn::train {
 
 ComputeChoice choose_compute(const config::TrainingConfig& training,
-                             std::int64_t sharers) {
+                             std::int64_t cores) {
   ComputeChoice choice;
   choice.compute = ops::choose_compute(training.device, training.dtype,
                                        {"training.device", "training.dtype"});
-  choice.threads = training.threads;
-  if (choice.threads == 0) {
-    const auto cores = static_cast<std::int64_t>(dist::usable_cores().size());
-    choice.threads = std::max<std::int64_t>(1, cores / sharers);
-  }
+  choice.threads = training.threads > 0 ? training.threads
+                   : cores > 0          ? cores
+                                        : std::ssize(dist::usable_cores());
   return choice;
 }
 

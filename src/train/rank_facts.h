@@ -20,7 +20,7 @@ struct RankFacts {
 
 /// Collective: rank 0 logs a line for each rank, then all throw an AgreedError
 /// when they differ, naming what and between which ranks, or when two compute
-/// on one GPU. Nothing for one rank.
+/// on one GPU.
 void check_ranks(dist::World& world, const RankFacts& facts);
 
 /// Hash of the running program's file.

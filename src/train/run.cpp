@@ -129,7 +129,7 @@ class Run {
     bool verified = false;
     world_.agree([&] { verified = verify_data(); });
     if (stopped_early(verified)) return;
-    check_ranks(world_, rank_facts());
+    if (!world_.place().alone()) check_ranks(world_, rank_facts());
 
     std::unique_ptr<checkpoint::RunLock> lock;
     Start start;
@@ -220,7 +220,7 @@ class Run {
     }
     world_.agree([&] {
       if (config_.training.device != "cpu") dist::take_own_gpu(world_.place());
-      compute_ = choose_compute(config_.training, share.sharers);
+      compute_ = choose_compute(config_.training, share.cores);
     });
     at::set_num_threads(static_cast<int>(compute_.threads));
     const int ranks = world_.place().size;

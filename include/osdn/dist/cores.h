@@ -1,6 +1,7 @@
 #pragma once
 // The processor cores that ranks may run on; launchers bind them.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@ std::vector<int> usable_cores();
 std::string cores_text(const std::vector<int>& cores);
 
 struct CoreShare {
-  int sharers =
-      1;  ///< ranks of this host with the same cores, this one included
+  /// Ranks of this host with the same cores, this one included.
+  int sharers = 1;
+  std::int64_t cores = 1;  ///< what falls to this rank; at least 1
   /// Empty, or why the cores are too few for a rank's computation and its
   /// loader, and how to start it otherwise.
   std::string warning;

@@ -14,9 +14,9 @@ struct ComputeChoice {
 };
 
 /// "auto" and 0 become what this machine and this build have. Throws Error
-/// (kUsage) naming the key for what they have not. `sharers`: ranks that may
-/// run on the same cores and share them out.
+/// (kUsage) naming the key for what they have not. `cores`: what 0
+/// threads become; 0: all that this process may run on.
 ComputeChoice choose_compute(const config::TrainingConfig& training,
-                             std::int64_t sharers = 1);
+                             std::int64_t cores = 0);
 
 }  // namespace osdn::train
