@@ -71,6 +71,14 @@ void await_all(ForkedRanks& ranks, int size) {
   }
 }
 
+/// Ends with on_failure, which names `bad` and gives the reason.
+void expect_failure_of(ForkedRanks& ranks, int rank, int bad,
+                       const testing::Matcher<std::string>& why) {
+  EXPECT_EQ(ranks.wait(rank), kFailed);
+  EXPECT_THAT(ranks.said(rank),
+              AllOf(StartsWith("rank " + std::to_string(bad)), why));
+}
+
 class WatchOfRank : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Each, WatchOfRank, testing::Values(0, 1, 2));
 
@@ -106,10 +114,7 @@ TEST_P(WatchOfRank, a_killed_process_is_noticed_at_once) {
   EXPECT_EQ(ranks.wait(bad), -SIGKILL);
   for (int rank = 0; rank < 3; ++rank) {
     if (rank == bad) continue;
-    EXPECT_EQ(ranks.wait(rank), kFailed);
-    EXPECT_THAT(ranks.said(rank),
-                AllOf(StartsWith("rank " + std::to_string(bad)),
-                      HasSubstr("was killed or crashed")));
+    expect_failure_of(ranks, rank, bad, HasSubstr("was killed or crashed"));
   }
 }
 
@@ -124,15 +129,10 @@ TEST_P(WatchOfRank, a_stopped_process_is_noticed_and_hears_so_when_it_goes_on) {
   ranks.signal(bad, SIGSTOP);
   for (int rank = 0; rank < 3; ++rank) {
     if (rank == bad) continue;
-    EXPECT_EQ(ranks.wait(rank), kFailed);
-    EXPECT_THAT(ranks.said(rank),
-                AllOf(StartsWith("rank " + std::to_string(bad)),
-                      HasSubstr("no sign of life")));
+    expect_failure_of(ranks, rank, bad, HasSubstr("no sign of life"));
   }
   ranks.signal(bad, SIGCONT);
-  EXPECT_EQ(ranks.wait(bad), kFailed);
-  EXPECT_THAT(ranks.said(bad), AllOf(StartsWith("rank " + std::to_string(bad)),
-                                     HasSubstr("no sign of life")));
+  expect_failure_of(ranks, bad, bad, HasSubstr("no sign of life"));
 }
 
 TEST_P(WatchOfRank, one_that_never_gets_to_an_operation_is_named) {
@@ -145,11 +145,9 @@ TEST_P(WatchOfRank, one_that_never_gets_to_an_operation_is_named) {
     stay(self, rank);
   });
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(ranks.wait(rank), kFailed);
-    EXPECT_THAT(ranks.said(rank),
-                AllOf(StartsWith("rank " + std::to_string(bad)),
-                      HasSubstr("hangs"), HasSubstr("step 5: backward"),
-                      HasSubstr("the sum of gradients (operation 5)")));
+    expect_failure_of(ranks, rank, bad,
+                      AllOf(HasSubstr("hangs"), HasSubstr("step 5: backward"),
+                            HasSubstr("the sum of gradients (operation 5)")));
   }
 }
 
@@ -162,10 +160,7 @@ TEST_P(WatchOfRank, trouble_that_it_sees_itself_ends_all) {
     stay(self, rank);
   });
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(ranks.wait(rank), kFailed);
-    EXPECT_THAT(ranks.said(rank),
-                AllOf(StartsWith("rank " + std::to_string(bad)),
-                      HasSubstr("the link is down")));
+    expect_failure_of(ranks, rank, bad, HasSubstr("the link is down"));
   }
 }
 
