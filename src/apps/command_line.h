@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "osdn/core/concat.h"
-#include "osdn/core/env.h"
 #include "osdn/core/error.h"
+#include "osdn/core/host.h"
 #include "osdn/core/nearest.h"
 
 namespace osdn::apps {
@@ -78,10 +78,7 @@ inline std::string whole_number(const std::string& text) {
 /// Of several ranks that a launcher started the first alone speaks of the
 /// command line, which is the same for all.
 inline bool speaks_for_all() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
-    if (const auto rank = env(name)) return *rank == "0";
-  }
-  return true;
+  return launched_rank().value_or("0") == "0";
 }
 
 /// Parses. Where the program has nothing left to do (--help, --version, a

@@ -10,6 +10,7 @@
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/core/host.h"
 #include "osdn/core/path.h"
 #include "osdn/core/utc_time.h"
 
@@ -22,12 +23,6 @@ namespace fs = std::filesystem;
 // What a run writes, the checkpoints first: see check_run_dir.
 constexpr std::array<std::string_view, 4> kRunEntries = {
     kCheckpointFolder, kStepLogName, "log.rewound.jsonl", kConfigName};
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data()
-                                                          : "unknown";
-}
 
 void make_folder(const fs::path& folder) {
   std::error_code error;
@@ -78,8 +73,10 @@ RunLock::RunLock(const fs::path& run_dir) {
         concat(path.string(), ": cannot be locked: ", std::strerror(errno)));
   }
   file_.truncate(0);
-  file_.write(concat("process ", ::getpid(), " on ", host_name(), ", since ",
-                     utc_now(), "\n"));
+  const std::string host = host_name();
+  file_.write(concat("process ", ::getpid(), " on ",
+                     host.empty() ? "unknown" : host, ", since ", utc_now(),
+                     "\n"));
 }
 
 RunDirState check_run_dir(const fs::path& run_dir, RunDirMode mode) {

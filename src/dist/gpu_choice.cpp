@@ -7,6 +7,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/env.h"
 #include "osdn/core/error.h"
+#include "osdn/core/host.h"
 
 namespace osdn::dist {
 
@@ -28,7 +29,7 @@ std::string visible_gpu(const std::optional<std::string>& visible,
 }
 
 void take_own_gpu(const Place& place) {
-  if (!started_by_launcher()) return;
+  if (!launched_rank()) return;
   const std::string gpu = visible_gpu(env("CUDA_VISIBLE_DEVICES"), place);
   ::setenv("CUDA_VISIBLE_DEVICES", gpu.c_str(), 1);
 }

@@ -11,6 +11,7 @@
 #include "osdn/core/env.h"
 #include "osdn/core/error.h"
 #include "osdn/core/hash.h"
+#include "osdn/core/host.h"
 
 namespace osdn::dist {
 namespace {

@@ -198,10 +198,4 @@ std::vector<InterfaceAddress> interface_addresses() {
   return addresses;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "";
-  return name.data();
-}
-
 }  // namespace osdn::dist

@@ -3,19 +3,18 @@
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <limits>
 #include <mutex>
 #include <thread>
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/core/host.h"
 #include "osdn/dist/transport.h"
 #include "osdn/dist/world.h"
 
@@ -72,28 +71,18 @@ class MpiTransport final : public Transport {
   Ticket all_gather(std::string what, std::byte* parts,
                     std::int64_t bytes) override {
     return queue(what, [this, parts, bytes, what] {
-      std::vector<MPI_Request> requests;
-      for (int rank = 0; rank < place_.size; ++rank) {
-        if (rank == place_.rank) continue;
-        send(parts + place_.rank * bytes, bytes, rank, what, requests);
-        receive(parts + rank * bytes, bytes, rank, what, requests);
-      }
-      finish(requests, what);
+      const std::byte* const mine = parts + place_.rank * bytes;
+      swap_with_all([=](int) { return mine; }, parts, bytes, what);
     });
   }
 
   Ticket exchange(std::string what, const std::byte* from, std::byte* into,
                   std::int64_t bytes) override {
     return queue(what, [this, from, into, bytes, what] {
-      std::vector<MPI_Request> requests;
-      for (int rank = 0; rank < place_.size; ++rank) {
-        if (rank == place_.rank) continue;
-        receive(into + rank * bytes, bytes, rank, what, requests);
-        send(from + rank * bytes, bytes, rank, what, requests);
-      }
       std::memcpy(into + place_.rank * bytes, from + place_.rank * bytes,
                   static_cast<std::size_t>(bytes));
-      finish(requests, what);
+      swap_with_all([=](int rank) { return from + rank * bytes; }, into, bytes,
+                    what);
     });
   }
 
@@ -126,28 +115,27 @@ class MpiTransport final : public Transport {
     check(MPI_Comm_rank(local, &place_.local_rank), "MPI_Comm_rank");
     check(MPI_Comm_size(local, &place_.local_size), "MPI_Comm_size");
     check(MPI_Comm_free(&local), "MPI_Comm_free");
-    char host[256] = {};
-    ::gethostname(host, sizeof(host) - 1);
-    place_.host = host;
+    place_.host = host_name();
   }
 
-  void send(const std::byte* data, std::int64_t bytes, int rank,
-            const std::string& what, std::vector<MPI_Request>& requests) {
-    for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
-      const auto count = static_cast<int>(std::min(kPiece, bytes - begin));
-      check(MPI_Isend(data + begin, count, MPI_BYTE, rank, 0, world_,
-                      &requests.emplace_back()),
-            what);
+  // `to(rank)` goes to each other rank, whose part of `into` comes from it.
+  template <typename To>
+  void swap_with_all(const To& to, std::byte* into, std::int64_t bytes,
+                     const std::string& what) {
+    std::vector<MPI_Request> requests;
+    for (int rank = 0; rank < place_.size; ++rank) {
+      if (rank == place_.rank) continue;
+      for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
+        const auto count = static_cast<int>(std::min(kPiece, bytes - begin));
+        check(MPI_Irecv(into + rank * bytes + begin, count, MPI_BYTE, rank, 0,
+                        world_, &requests.emplace_back()),
+              what);
+        check(MPI_Isend(to(rank) + begin, count, MPI_BYTE, rank, 0, world_,
+                        &requests.emplace_back()),
+              what);
+      }
     }
-  }
-  void receive(std::byte* data, std::int64_t bytes, int rank,
-               const std::string& what, std::vector<MPI_Request>& requests) {
-    for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
-      const auto count = static_cast<int>(std::min(kPiece, bytes - begin));
-      check(MPI_Irecv(data + begin, count, MPI_BYTE, rank, 0, world_,
-                      &requests.emplace_back()),
-            what);
-    }
+    finish(requests, what);
   }
 
   // Waits without spinning: the cores are the computation's.
@@ -211,7 +199,7 @@ class MpiTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> join_ranks(std::chrono::duration<double> timeout) {
-  if (!started_by_launcher()) return nullptr;
+  if (!launched_rank()) return nullptr;
   auto transport = std::make_unique<MpiTransport>();
   transport->wait_for_start(timeout);
   return transport;

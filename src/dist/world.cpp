@@ -1,7 +1,5 @@
 #include "osdn/dist/world.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -12,6 +10,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/env.h"
 #include "osdn/core/error.h"
+#include "osdn/core/host.h"
 #include "osdn/dist/transport.h"
 
 namespace osdn::dist {
@@ -23,12 +22,6 @@ namespace {
 constexpr std::chrono::seconds kWatchFirst{3};
 // With a watch, which ends the process when no end can be hoped for.
 constexpr std::chrono::hours kForEver{24 * 365};
-
-std::string host_name() {
-  char host[256] = {};
-  ::gethostname(host, sizeof(host) - 1);
-  return host;
-}
 
 void refuse_copies() {
   const auto tasks = env("SLURM_STEP_NUM_TASKS");
@@ -220,12 +213,10 @@ void World::run(const std::function<void()>& work) {
     work();
   } catch (const AgreedError&) {
     throw;
-  } catch (const LinkError& error) {
-    if (watch_) std::this_thread::sleep_for(kWatchFirst);
-    fail(error.what());
-    abandoned_ = true;
-    throw;
   } catch (const std::exception& error) {
+    if (watch_ && dynamic_cast<const LinkError*>(&error)) {
+      std::this_thread::sleep_for(kWatchFirst);
+    }
     fail(error.what());
     abandoned_ = true;
     throw;

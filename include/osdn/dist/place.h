@@ -16,8 +16,4 @@ struct Place {
   bool first() const { return rank == 0; }
 };
 
-/// An MPI launcher (mpirun, mpiexec, srun with PMIx or PMI2) started this
-/// process, as its environment says; also where it started only one.
-bool started_by_launcher();
-
 }  // namespace osdn::dist

@@ -71,7 +71,4 @@ struct InterfaceAddress {
 /// hold on one link only (fe80::) are left out.
 std::vector<InterfaceAddress> interface_addresses();
 
-/// The system's name of this host.
-std::string host_name();
-
 }  // namespace osdn::dist

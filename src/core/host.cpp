@@ -1,0 +1,26 @@
+#include "osdn/core/host.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "osdn/core/env.h"
+
+namespace osdn {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "";
+  return name.data();
+}
+
+std::optional<std::string> launched_rank() {
+  constexpr std::array kNames = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                 "PMI_RANK", "PMI_ID"};
+  for (const char* name : kNames) {
+    if (auto rank = env(name)) return rank;
+  }
+  return {};
+}
+
+}  // namespace osdn
