@@ -111,21 +111,30 @@ const Roster::Entry* Roster::furthest_waiting() const {
   return furthest;
 }
 
-std::optional<RankFailure> Roster::find_behind(TimePoint now) {
-  const Entry* waiting = furthest_waiting();
-  const Entry* first = nullptr;
-  std::vector<int> ranks;
+Roster::Overdue Roster::find_overdue(
+    std::optional<TimePoint> Entry::*since, TimePoint now,
+    const std::function<bool(const Entry&)>& applies) {
+  Overdue overdue;
   for (Entry& entry : entries_) {
-    if (waiting == nullptr ||
-        entry.progress.sequence >= waiting->progress.sequence) {
-      entry.behind_since.reset();
+    if (!applies(entry)) {
+      (entry.*since).reset();
       continue;
     }
-    if (!entry.behind_since) entry.behind_since = now;
-    if (now - *entry.behind_since <= patience_) continue;
-    if (first == nullptr) first = &entry;
-    ranks.push_back(entry.member.rank);
+    if (!(entry.*since)) entry.*since = now;
+    if (now - *(entry.*since) <= patience_) continue;
+    if (overdue.first == nullptr) overdue.first = &entry;
+    overdue.ranks.push_back(entry.member.rank);
   }
+  return overdue;
+}
+
+std::optional<RankFailure> Roster::find_behind(TimePoint now) {
+  const Entry* waiting = furthest_waiting();
+  const auto [first, ranks] =
+      find_overdue(&Entry::behind_since, now, [&](const Entry& entry) {
+        return waiting != nullptr &&
+               entry.progress.sequence < waiting->progress.sequence;
+      });
   if (first == nullptr) return std::nullopt;
   const std::string last = place(first->progress);
   const std::string state =
@@ -142,23 +151,15 @@ std::optional<RankFailure> Roster::find_behind(TimePoint now) {
 }
 
 std::optional<RankFailure> Roster::find_stuck(TimePoint now) {
-  const Entry* first = nullptr;
-  std::vector<int> ranks;
   std::uint64_t all_came_to = UINT64_MAX;
   for (const Entry& entry : entries_) {
     all_came_to = std::min(all_came_to, entry.progress.sequence);
   }
-  for (Entry& entry : entries_) {
-    if (entry.left || !entry.progress.waiting ||
-        entry.progress.sequence > all_came_to) {
-      entry.stuck_since.reset();
-      continue;
-    }
-    if (!entry.stuck_since) entry.stuck_since = now;
-    if (now - *entry.stuck_since <= patience_) continue;
-    if (first == nullptr) first = &entry;
-    ranks.push_back(entry.member.rank);
-  }
+  const auto [first, ranks] =
+      find_overdue(&Entry::stuck_since, now, [&](const Entry& entry) {
+        return !entry.left && entry.progress.waiting &&
+               entry.progress.sequence <= all_came_to;
+      });
   if (first == nullptr) return std::nullopt;
   return RankFailure{
       first->member.rank, first->member.host,

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,7 +62,16 @@ class Roster {
     std::optional<TimePoint> stuck_since{};
   };
 
+  /// Entries to which something has applied for longer than the patience.
+  struct Overdue {
+    const Entry* first = nullptr;
+    std::vector<int> ranks{};
+  };
+
   std::size_t index(int rank) const;
+  /// `since` notes when `applies` began to hold.
+  Overdue find_overdue(std::optional<TimePoint> Entry::*since, TimePoint now,
+                       const std::function<bool(const Entry&)>& applies);
   std::optional<RankFailure> find_behind(TimePoint now);
   std::optional<RankFailure> find_stuck(TimePoint now);
   /// The waiting rank that is furthest, or null.
