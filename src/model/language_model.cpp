@@ -192,14 +192,6 @@ const std::vector<ModelParameter>& LanguageModel::parameters() const {
   return parts_->parameters;
 }
 
-ops::HostTensors LanguageModel::parameter_values() const {
-  ops::HostTensors values;
-  for (const ModelParameter& p : parts_->parameters) {
-    values.add(p.info.name, p.master);
-  }
-  return values;
-}
-
 at::Tensor LanguageModel::hidden(const at::Tensor& tokens,
                                  const ops::Documents& documents,
                                  ModelState* state) const {

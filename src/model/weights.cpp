@@ -9,6 +9,7 @@
 
 #include "osdn/checkpoint/weight_files.h"
 #include "osdn/core/error.h"
+#include "osdn/ops/host_tensors.h"
 
 namespace osdn::model {
 namespace {

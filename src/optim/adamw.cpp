@@ -13,6 +13,7 @@
 #include "adamw_cuda.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/ops/host_tensors.h"
 #include "osdn/optim/grad_norm.h"
 
 namespace osdn::optim {
@@ -156,15 +157,6 @@ void AdamW::step_on_cpu(double lr, double c1, double c2, double grad_scale) {
           }
         }
       });
-}
-
-ops::HostTensors AdamW::state() const {
-  ops::HostTensors out;
-  for (const Slot& slot : slots_) {
-    out.add(slot.parameter.name + ".exp_avg", slot.exp_avg);
-    out.add(slot.parameter.name + ".exp_avg_sq", slot.exp_avg_sq);
-  }
-  return out;
 }
 
 void AdamW::load_state(std::span<const TensorView> state,

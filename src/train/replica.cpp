@@ -14,6 +14,7 @@
 #include "osdn/dist/collectives.h"
 #include "osdn/dist/shard_layout.h"
 #include "osdn/ops/cuda_stream.h"
+#include "osdn/ops/host_tensors.h"
 #include "osdn/ops/side_stream.h"
 #include "osdn/train/build.h"
 

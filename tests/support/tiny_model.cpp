@@ -14,6 +14,7 @@
 #include "osdn/core/random.h"
 #include "osdn/model/trained_model.h"
 #include "osdn/tokenizer/train.h"
+#include "support/held_tensors.h"
 
 namespace osdn::test {
 
@@ -91,7 +92,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir,
   model::LanguageModel language_model(config.model, at::kFloat, at::kCPU);
   language_model.initialise(seed);
   checkpoint::CheckpointParts parts;
-  const ops::HostTensors weights = language_model.parameter_values();
+  const ops::HostTensors weights = weights_of(language_model);
   parts.tensors = {{"model.safetensors", weights.views()}};
   parts.texts = {
       {std::string(checkpoint::kConfigName), config::to_json(config)}};

@@ -15,7 +15,6 @@
 #include "osdn/config/config.h"
 #include "osdn/layers/attention.h"
 #include "osdn/ops/documents.h"
-#include "osdn/ops/host_tensors.h"
 #include "osdn/ops/linear_cross_entropy.h"
 
 namespace osdn::model {
@@ -63,8 +62,6 @@ class LanguageModel {
 
   /// In table order; the tensors are the model's own.
   const std::vector<ModelParameter>& parameters() const;
-  /// The masters, for checkpoint code.
-  ops::HostTensors parameter_values() const;
   /// After masters were changed from outside: computes with their values from
   /// now on.
   void take_masters();

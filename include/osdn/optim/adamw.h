@@ -19,7 +19,6 @@
 
 #include "osdn/config/config.h"
 #include "osdn/core/tensor_view.h"
-#include "osdn/ops/host_tensors.h"
 #include "osdn/optim/adamw_counters.h"
 
 namespace osdn::optim {
@@ -59,19 +58,16 @@ class AdamW {
 
   const AdamWCounters& counters() const { return counters_; }
 
-  /// "<parameter>.exp_avg" and "<parameter>.exp_avg_sq", of what the optimizer
-  /// has of each.
-  ops::HostTensors state() const;
   /// Of the i-th tensor given.
   const at::Tensor& exp_avg(std::size_t i) const { return slots_[i].exp_avg; }
   const at::Tensor& exp_avg_sq(std::size_t i) const {
     return slots_[i].exp_avg_sq;
   }
 
-  /// Takes moments and counters from a checkpoint; `state` holds those of whole
-  /// parameters. Throws Error (kBadInput)
-  /// listing every tensor that is missing, extra, or of another shape or dtype;
-  /// nothing is changed then.
+  /// Takes moments and counters from a checkpoint; `state` holds
+  /// "<parameter>.exp_avg" and "<parameter>.exp_avg_sq" of whole parameters.
+  /// Throws Error (kBadInput) listing every tensor that is missing, extra, or
+  /// of another shape or dtype; nothing is changed then.
   void load_state(std::span<const TensorView> state,
                   const AdamWCounters& counters);
 
