@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "osdn/ops/chunk_length.h"
+
 namespace osdn::eval {
 namespace {
-
-/// A state costs about as much to write and read as this many tokens to run.
-constexpr std::int64_t kWorthSharing = 64;
 
 std::int64_t common_beginning(const TokenRow& a, const TokenRow& b) {
   const auto length = std::min(a.tokens.size(), b.tokens.size());
@@ -24,8 +23,10 @@ std::int64_t shared_beginning(const RowGroup& group,
     shared = std::min(
         {shared, rows[i].first_scored, common_beginning(first, rows[i])});
   }
-  const std::int64_t saved = shared * (std::ssize(group.rows) - 1);
-  return saved >= kWorthSharing ? shared : 0;
+  if (group.rows.size() == 1) return 0;
+  // Elsewhere than between chunks a cut would move scores in bf16. A state
+  // costs no more to write and read than a chunk to run.
+  return shared - shared % ops::kChunk;
 }
 
 std::int64_t tokens_of(const RowGroup& group, std::span<const TokenRow> rows) {

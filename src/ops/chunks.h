@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "osdn/ops/chunk_length.h"
 #include "osdn/ops/documents.h"
 
 namespace osdn::ops {
-
-inline constexpr std::int64_t kChunk = 64;
 
 /// Index of each document's first chunk among all chunks; the last entry is
 /// their number.

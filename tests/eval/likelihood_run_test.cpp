@@ -180,7 +180,7 @@ TEST_F(LikelihoodRun, a_shared_beginning_runs_once) {
   EXPECT_LT(together, counted.tokens / 3);
 }
 
-// Groups of 3 rows over a beginning of 100 tokens, 5 tokens each behind it.
+// Groups of 3 rows over a beginning of 128 tokens, 5 tokens each behind it.
 struct Rows {
   RequestBatch batch;
   std::vector<TokenRow> rows;
@@ -189,9 +189,9 @@ struct Rows {
     for (int i = 0; i < 3 * documents; ++i) {
       batch.requests.push_back({"", "", "", "", i / 3});
       TokenRow row;
-      row.tokens.assign(100, i / 3);
+      row.tokens.assign(128, i / 3);
       for (int t = 0; t < 6; ++t) row.tokens.push_back(1000 + i);
-      row.first_scored = 101;
+      row.first_scored = 129;
       rows.push_back(std::move(row));
     }
   }
@@ -201,10 +201,10 @@ TEST(LikelihoodPacks, respect_tokens_and_bytes) {
   const Rows rows(10);
   const auto groups = row_groups(rows.batch, rows.rows);
   ASSERT_EQ(groups.size(), 10U);
-  EXPECT_EQ(groups[0].shared, 100);
-  // 100 + 3 x 5 tokens a group.
-  EXPECT_EQ(pack_groups(groups, rows.rows, {.tokens = 230}).size(), 5U);
-  EXPECT_EQ(pack_groups(groups, rows.rows, {.tokens = 229}).size(), 10U);
+  EXPECT_EQ(groups[0].shared, 128);
+  // 128 + 3 x 5 tokens a group.
+  EXPECT_EQ(pack_groups(groups, rows.rows, {.tokens = 286}).size(), 5U);
+  EXPECT_EQ(pack_groups(groups, rows.rows, {.tokens = 285}).size(), 10U);
   EXPECT_EQ(pack_groups(groups, rows.rows, {.tokens = 1}).size(), 10U);
   EXPECT_EQ(
       pack_groups(groups, rows.rows,
@@ -213,19 +213,19 @@ TEST(LikelihoodPacks, respect_tokens_and_bytes) {
       5U);
   EXPECT_EQ(
       pack_groups(groups, rows.rows,
-                  {.tokens = 9999, .state_bytes = 600, .bytes_per_token = 1})
+                  {.tokens = 9999, .state_bytes = 768, .bytes_per_token = 1})
           .size(),
       5U);
 }
 
 TEST(LikelihoodPacks, what_is_scored_is_never_shared) {
   Rows rows(1);
-  for (TokenRow& row : rows.rows) row.first_scored = 70;
-  EXPECT_EQ(row_groups(rows.batch, rows.rows)[0].shared, 70);
-  rows.rows[1].first_scored = 40;
-  EXPECT_EQ(row_groups(rows.batch, rows.rows)[0].shared, 40);
-  // Too little to be worth it.
-  rows.rows[1].first_scored = 20;
+  // Whole chunks of 64 tokens.
+  for (TokenRow& row : rows.rows) row.first_scored = 127;
+  EXPECT_EQ(row_groups(rows.batch, rows.rows)[0].shared, 64);
+  rows.rows[1].first_scored = 64;
+  EXPECT_EQ(row_groups(rows.batch, rows.rows)[0].shared, 64);
+  rows.rows[1].first_scored = 63;
   EXPECT_EQ(row_groups(rows.batch, rows.rows)[0].shared, 0);
 }
 

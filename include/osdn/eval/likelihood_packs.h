@@ -14,8 +14,8 @@ namespace osdn::eval {
 /// Rows of one document.
 struct RowGroup {
   std::vector<std::size_t> rows{};
-  /// Tokens that all rows begin with, none of them scored; 0: each row is run
-  /// from its own start.
+  /// Tokens that all rows begin with, whole chunks, none of them scored; 0:
+  /// each row is run from its own start.
   std::int64_t shared = 0;
 };
 
