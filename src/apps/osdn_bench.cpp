@@ -182,6 +182,7 @@ ExitCode bench_train(Arguments args) {
         {"flops_per_token", speed.flops_per_token},
         {"model_flop_utilisation",
          counted ? ordered_json(flops / *peak) : ordered_json()},
+        {"host_share", speed.host_share},
         {"loss_first", speed.loss_first},
         {"loss_last", speed.loss_last},
         {"steps", args.train.steps}};

@@ -15,6 +15,7 @@
 #include "osdn/ops/gpu.h"
 #include "osdn/train/build.h"
 #include "osdn/train/gpu_use.h"
+#include "osdn/train/pass_runner.h"
 #include "osdn/train/replica.h"
 #include "osdn/train/train_step.h"
 
@@ -95,20 +96,21 @@ TrainSpeed run_steps(const config::Config& config,
       arch::flops_per_token(config.model,
                             std::min(options.document_tokens, options.tokens))
           .total();
+  train::PassRunner passes(model, config, replica == nullptr);
   train::StepOptions step;
   step.lr = 1e-4;
   step.max_grad_norm = config.optimizer.max_grad_norm;
   step.replica = replica.get();
   std::vector<double> seconds;
   for (int i = 0; i < options.warmup + options.steps; ++i) {
-    data::StepBatch batch = random_batch(
-        config, options,
-        static_cast<std::uint64_t>(i * place.size + place.rank));
+    data::StepBatch batch =
+        random_batch(config, options,
+                     static_cast<std::uint64_t>(i * place.size + place.rank));
     batch.valid_labels *= place.size;
     ops::synchronize_gpu();
     const Clock::time_point start = Clock::now();
     const train::StepResult result =
-        train::train_step(model, adamw, batch, step);
+        train::train_step(passes, adamw, batch, step);
     ops::synchronize_gpu();
     if (i == 0) speed.loss_first = result.loss;
     speed.loss_last = result.loss;
@@ -121,10 +123,11 @@ TrainSpeed run_steps(const config::Config& config,
     const data::StepBatch batch = random_batch(config, options, 0);
     std::optional<Trace> trace;
     if (place.first()) trace.emplace(*options.trace);
-    train::train_step(model, adamw, batch, step);
+    train::train_step(passes, adamw, batch, step);
     ops::synchronize_gpu();
   }
   speed.step_s = median(seconds);
+  speed.host_share = passes.host_share();
   speed.memory_bytes = ops::gpu_memory().peak;
   if (world) {
     for (const auto& rank : world->all_numbers(
@@ -141,13 +144,13 @@ TrainSpeed run_steps(const config::Config& config,
 }  // namespace
 
 TrainSpeed time_training(const config::Config& config,
-                         const TrainSpeedOptions& options,
-                         dist::World* world) {
+                         const TrainSpeedOptions& options, dist::World* world) {
   config::Config asked = config;
   asked.training.micro_batch = 1;
   asked.data.sequence_length = options.tokens;
   TrainSpeed speed;
-  train::with_memory_advice(asked, [&] { speed = run_steps(asked, options, world); });
+  train::with_memory_advice(asked,
+                            [&] { speed = run_steps(asked, options, world); });
   return speed;
 }
 

@@ -184,6 +184,15 @@ void add_training(std::vector<Key>& keys) {
                      "instead of keeping them: less memory, about a third "
                      "more time.")
                      .also({"activation_checkpointing", "checkpointing"}));
+  keys.push_back(
+      Row("training.cuda_graph", OSDN_MEMBER(training.cuda_graph),
+          "Record forward and backward on one GPU and start them with one "
+          "launch: for steps so small that the host cannot keep up. auto: "
+          "where that is so and rows are of one length (packing stream); same "
+          "bits as off. on: always, rows filled up to sequence_length with "
+          "tokens that do not count.")
+          .choices({"auto", "on", "off"})
+          .also({"cuda_graphs", "graph", "use_cuda_graph"}));
   keys.push_back(Row("training.threads", OSDN_MEMBER(training.threads),
                      "CPU threads; 0: all cores.")
                      .from(0)

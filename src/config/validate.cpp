@@ -356,6 +356,23 @@ class Checker {
     }
   }
 
+  void check_cuda_graph() {
+    if (config_.training.cuda_graph != "on" ||
+        !usable({"training.cuda_graph"})) {
+      return;
+    }
+    if (config_.training.device == "cpu") {
+      report(describe_("training.cuda_graph"), " is \"on\", but ",
+             pointer_of("training.device"),
+             " is \"cpu\". Use \"auto\", or the device \"cuda\".");
+    }
+    if (config_.model.softmax_layers() > 0) {
+      report(describe_("training.cuda_graph"),
+             " is \"on\", but softmax layers work document by document, which "
+             "cannot be recorded. Use \"auto\".");
+    }
+  }
+
   void check_training() {
     const TrainingConfig& training = config_.training;
     if (usable({"training.global_batch", "training.micro_batch"}) &&
@@ -381,6 +398,7 @@ class Checker {
                "\"cuda\".");
       }
     }
+    check_cuda_graph();
     if (usable({"data.sequence_length", "training.global_batch",
                 "training.steps"})) {
       std::int64_t tokens = config_.data.sequence_length;

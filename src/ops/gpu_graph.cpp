@@ -8,6 +8,7 @@
 #include <atomic>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "kernels/common/graph.h"
 #include "osdn/core/error.h"
@@ -34,20 +35,22 @@ c10::Stream recording_stream(const VirtualGuardImpl& guard,
   return stream;
 }
 
-/// A pool of memory that only a recording takes from.
+/// A pool of memory that only recordings take from.
 class Pool {
  public:
   explicit Pool(c10::DeviceIndex device) : device_(device), id_(next_id()) {}
   ~Pool() {
-    if (taken_) allocator().releasePool(device_, id_);
+    for (int i = 0; i < recordings_; ++i) allocator().releasePool(device_, id_);
   }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  void take_for(CUstream_st* stream) {
-    allocator().beginAllocateToPool(
-        device_, id_, [stream](CUstream_st* s) { return s == stream; });
-    taken_ = true;
+  /// Whatever is taken until leave(), on any stream: nothing but the recording
+  /// goes on meanwhile.
+  void enter() {
+    allocator().beginAllocateToPool(device_, id_,
+                                    [](CUstream_st*) { return true; });
+    ++recordings_;
   }
   void leave() { allocator().endAllocateToPool(device_, id_); }
 
@@ -60,16 +63,17 @@ class Pool {
 
   c10::DeviceIndex device_;
   c10::MempoolId_t id_;
-  bool taken_ = false;
+  int recordings_ = 0;
 };
 
 }  // namespace
 
 struct GpuGraph::Recording {
-  explicit Recording(c10::Device on) : device(on), pool(on.index()) {}
+  Recording(c10::Device on, std::shared_ptr<Pool> memory)
+      : device(on), pool(std::move(memory)) {}
 
   void record(CUstream_st* stream, const std::function<void()>& work) {
-    pool.take_for(stream);
+    pool->enter();
     try {
       graph.begin(stream);
       try {
@@ -80,14 +84,14 @@ struct GpuGraph::Recording {
       }
       graph.end(stream);
     } catch (...) {
-      pool.leave();
+      pool->leave();
       throw;
     }
-    pool.leave();
+    pool->leave();
   }
 
   c10::Device device;
-  Pool pool;  // outlives the graph, which works in it
+  std::shared_ptr<Pool> pool;  // outlives the graph, which works in it
   kernels::Graph graph;
 };
 
@@ -96,8 +100,10 @@ bool GpuGraph::possible(c10::Device device) {
 }
 
 GpuGraph::GpuGraph(c10::Device device, const std::function<void()>& rehearsal,
-                   const std::function<void()>& work)
-    : recording_(new Recording(device)) {
+                   const std::function<void()>& work, const GpuGraph* beside)
+    : recording_(new Recording(
+          device, beside ? beside->recording_->pool
+                         : std::make_shared<Pool>(device.index()))) {
   const VirtualGuardImpl guard(device.type());
   const c10::Stream main = guard.getStream(device);
   const c10::Stream side = recording_stream(guard, device);
@@ -107,6 +113,8 @@ GpuGraph::GpuGraph(c10::Device device, const std::function<void()>& rehearsal,
   try {
     rehearsal();
     synchronize_gpu();
+    // What the rehearsal took is of no use to the recording.
+    allocator().emptyCache();
     recording_->record(current_stream(device), work);
   } catch (...) {
     failed = std::current_exception();

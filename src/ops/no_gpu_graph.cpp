@@ -12,7 +12,7 @@ bool GpuGraph::possible(c10::Device) {
 }
 
 GpuGraph::GpuGraph(c10::Device, const std::function<void()>&,
-                   const std::function<void()>&) {
+                   const std::function<void()>&, const GpuGraph*) {
   throw Error("work for the GPU cannot be recorded: built without CUDA");
 }
 

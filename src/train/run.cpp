@@ -26,6 +26,7 @@
 #include "osdn/report/format.h"
 #include "osdn/train/build.h"
 #include "osdn/train/compute_choice.h"
+#include "osdn/train/pass_runner.h"
 #include "osdn/train/resume.h"
 #include "osdn/train/resume_rules.h"
 #include "osdn/train/trainer.h"
@@ -221,6 +222,7 @@ class Run {
     world_.agree([&] {
       if (config_.training.device != "cpu") dist::take_own_gpu(world_.place());
       compute_ = choose_compute(config_.training, share.cores);
+      check_recordable(config_, compute_.compute.device, !world_.transport());
     });
     at::set_num_threads(static_cast<int>(compute_.threads));
     const int ranks = world_.place().size;

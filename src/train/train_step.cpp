@@ -1,6 +1,7 @@
 #include "osdn/train/train_step.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "osdn/ops/to_device.h"
 #include "osdn/optim/grad_norm.h"
 #include "osdn/train/gradient_sum.h"
+#include "osdn/train/pass_runner.h"
 #include "osdn/train/replica.h"
 
 namespace osdn::train {
@@ -65,34 +67,38 @@ void judge_step(const optim::AdamW& adamw, const at::Tensor& loss_sum,
 
 }  // namespace
 
-StepResult train_step(const model::LanguageModel& model, optim::AdamW& adamw,
+StepResult train_step(PassRunner& passes, optim::AdamW& adamw,
                       const data::StepBatch& batch,
                       const StepOptions& options) {
+  const model::LanguageModel& model = passes.model();
   if (batch.valid_labels == 0) {
     constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
     return {StepOutcome::kUnlabelled, kNone, kNone};
   }
   drop_gradients(model);
   StepResult result;
-  const auto labels = static_cast<double>(batch.valid_labels);
   // The loss stays on the device until the end: asking for it would make a GPU
   // wait for the host.
-  at::Tensor loss_sum = at::zeros(
-      {}, at::TensorOptions().dtype(at::kDouble).device(model.device()));
+  const auto scalar =
+      at::TensorOptions().dtype(at::kDouble).device(model.device());
+  const at::Tensor labels =
+      at::full({}, static_cast<double>(batch.valid_labels), scalar);
+  at::Tensor loss_sum = at::zeros({}, scalar);
   GradientSum gradients(model);
   // A micro-batch without labels adds nothing to loss or gradient.
-  std::vector<const data::MicroBatch*> passes;
+  std::vector<const data::MicroBatch*> micros;
   for (const data::MicroBatch& micro : batch.micro_batches) {
-    if (micro.valid_labels > 0) passes.push_back(&micro);
+    if (micro.valid_labels > 0) micros.push_back(&micro);
   }
-  for (const data::MicroBatch* micro : passes) {
-    const at::Tensor loss =
-        model.loss_sum(to_batch(*micro, model.device())).div(labels);
-    loss_sum += loss.detach();
-    if (options.replica && micro == passes.back()) {
-      options.replica->gradients_follow(gradients);
+  for (const data::MicroBatch* micro : micros) {
+    PassOptions pass;
+    pass.first_of_several = micros.size() > 1 && micro == micros.front();
+    if (options.replica && micro == micros.back()) {
+      pass.before_backward = [&] {
+        options.replica->gradients_follow(gradients);
+      };
     }
-    loss.backward();
+    loss_sum += passes.run(*micro, labels, pass);
     gradients.take();
   }
   if (options.replica) {

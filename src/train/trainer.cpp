@@ -46,6 +46,7 @@ struct Trainer::NextBatch {
 Trainer::Trainer(const TrainerParts& parts)
     : parts_(parts),
       first_(parts.world.place().first()),
+      passes_(parts.model, parts.config, parts.replica == nullptr),
       agenda_(parts.config, parts.resumed ? parts.state.step : -1),
       saver_(parts.store, parts.world),
       config_json_(config::to_json(parts.config)) {
@@ -125,7 +126,7 @@ void Trainer::take_step(const data::StepBatch& batch, bool last,
   StepResult result;
   try {
     with_memory_advice(parts_.config, [&] {
-      result = train_step(parts_.model, parts_.adamw, batch, options);
+      result = train_step(passes_, parts_.adamw, batch, options);
     });
   } catch (const Error&) {
     drop_gradients(parts_.model);

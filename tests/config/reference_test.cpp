@@ -110,6 +110,7 @@ std::map<std::string, Change> changes() {
       {"training.device", {"cpu", {}}},
       {"training.dtype", {"fp32", {}}},
       {"training.recompute", {"true", {}}},
+      {"training.cuda_graph", {"off", {}}},
       {"training.threads", {"2", {}}},
       {"training.validate_every", {"3", {}}},
       {"training.validation_tokens", {"4096", {}}},

@@ -129,6 +129,10 @@ std::vector<Impossible> impossible() {
        "/training/micro_batch in --set training.micro_batch=3 is 3, which "
        "does not divide /training/global_batch = 8. Use 1, 2, 4 or 8."},
       {{"training.micro_batch=16"}, "is 16, which does not divide"},
+      {{"training.cuda_graph=on", "training.device=cpu"},
+       "is \"on\", but /training/device is \"cpu\"."},
+      {{"training.cuda_graph=on", "model.softmax.layers=[0]"},
+       "softmax layers work document by document"},
       {{"training.dtype=fp64", "training.device=cuda"},
        "is \"fp64\", but /training/device is \"cuda\"."},
       {{"training.dtype=bf16", "training.device=cpu"},

@@ -76,6 +76,10 @@ class GpuTraining : public testing::TestWithParam<Kind> {
     return tiny_.log(name);
   }
 
+  static bool has_softmax() {
+    return GetParam().name == "hybrid" || GetParam().name == "transformer";
+  }
+
   TinyRun tiny_;
   test::LogCapture messages_;
 };
@@ -147,6 +151,56 @@ TEST_P(GpuTraining, micro_batches_make_the_same_step) {
   four.push_back("training.global_batch=4");
   four.push_back("training.micro_batch=1");
   EXPECT_LT(worst_difference(train("one", one), train("four", four)), 1e-4);
+}
+
+// Rows of one length: recording changes not one bit, in one pass a step and in
+// several, whose gradients are summed.
+TEST_P(GpuTraining, gives_the_same_bits_when_recorded) {
+  if (has_softmax()) GTEST_SKIP() << "softmax layers are not recorded";
+  const auto shard = tiny_.folder() / "long.tokens";
+  test::write_shard(shard, test::tiny_documents(4, 300));
+  for (const char* micro :
+       {"training.micro_batch=4", "training.micro_batch=1"}) {
+    for (const char* dtype : {"training.dtype=bf16", "training.dtype=fp32"}) {
+      const auto losses = [&](const std::string& graph) {
+        RunRequest asked =
+            request(graph, {"training.device=cuda", "training.steps=16",
+                            "training.global_batch=4", "data.packing=stream",
+                            "data.train=[\"" + shard.string() + "\"]", micro,
+                            dtype, "training.cuda_graph=" + graph});
+        asked.overwrite = true;
+        asked.observer = [](std::int64_t step,
+                            const model::LanguageModel& model) {
+          if (step == 5) test::poison_gradient(model);
+        };
+        run(asked);
+        return fingerprints(tiny_.log(graph), false);
+      };
+      EXPECT_EQ(losses("on"), losses("off")) << micro << " " << dtype;
+    }
+  }
+}
+
+// Ragged rows are filled up; a cut and resumed run takes the same path.
+TEST_P(GpuTraining, records_ragged_rows) {
+  if (has_softmax()) GTEST_SKIP() << "softmax layers are not recorded";
+  const std::vector<std::string> on = {
+      "training.device=cuda", "training.dtype=fp32", "training.steps=20",
+      "training.cuda_graph=on"};
+  const auto with = [](std::vector<std::string> sets, const char* more) {
+    sets.emplace_back(more);
+    return sets;
+  };
+  const auto recorded = train("whole", on);
+  EXPECT_LT(worst_difference(
+                recorded, train("plain", with(on, "training.cuda_graph=off"))),
+            1e-4);
+  run(request("cut", with(on, "training.steps=9")));
+  RunRequest second = request("cut", with(on, "training.recompute=true"));
+  second.resume = ResumeMode::kAuto;
+  run(second);
+  EXPECT_EQ(fingerprints(tiny_.log("cut"), false),
+            fingerprints(tiny_.log("whole"), false));
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, GpuTraining, testing::ValuesIn(all_kinds()),

@@ -374,6 +374,8 @@ TEST(Run, what_is_wrong_is_found_before_the_run_folder_is_made) {
     return message;
   };
   EXPECT_THAT(refused("training.device=cuda"), HasSubstr("training.device"));
+  EXPECT_THAT(refused("training.cuda_graph=on"),
+              HasSubstr("training.cuda_graph"));
   EXPECT_THAT(refused(R"(data.train=["nowhere.tokens"])", ExitCode::kBadInput),
               HasSubstr("nowhere.tokens"));
   // D6: ids that the model does not have.

@@ -9,6 +9,8 @@
 #include <limits>
 #include <vector>
 
+#include "osdn/train/pass_runner.h"
+#include "support/held_tensors.h"
 #include "train/poison.h"
 #include "train/tiny_run.h"
 
@@ -22,7 +24,8 @@ struct Rig {
   explicit Rig(at::ScalarType type = at::kDouble)
       : config(test::TinyRun().config()),
         model(config.model, type, at::kCPU),
-        adamw(tensors(model), config.optimizer) {
+        adamw(tensors(model), config.optimizer),
+        passes(model, config, true) {
     model.initialise(7);
   }
 
@@ -37,7 +40,7 @@ struct Rig {
 
   StepResult step(const data::StepBatch& batch,
                   const std::function<void()>& after_backward = {}) {
-    return train_step(model, adamw, batch, {1e-2, 1.0, after_backward});
+    return train_step(passes, adamw, batch, {1e-2, 1.0, after_backward});
   }
 
   // Every bit of weights and moments.
@@ -48,14 +51,19 @@ struct Rig {
         out.emplace_back(static_cast<const char*>(view.data), view.bytes());
       }
     };
-    add(model.parameter_values().views());
-    add(adamw.state().views());
+    add(test::weights_of(model).views());
+    std::vector<std::string> names;
+    for (const model::ModelParameter& p : model.parameters()) {
+      names.push_back(p.info.name);
+    }
+    add(test::moments_of(adamw, names).views());
     return out;
   }
 
   config::Config config;
   model::LanguageModel model;
   optim::AdamW adamw;
+  PassRunner passes;
 };
 
 // One document a row, of unequal lengths; the first `masked` labels of each row

@@ -21,6 +21,9 @@ struct TrainSpeed {
   double tokens_per_s = 0;
   std::int64_t memory_bytes = 0;  ///< held at most; 0 where it is not counted
   double flops_per_token = 0;     ///< arch::flops_per_token
+  /// Of the time of forward and backward, what the host needs to hand them to
+  /// the GPU (train::PassRunner::host_share); 0 where all were recorded.
+  double host_share = 0;
   double loss_first = 0;
   double loss_last = 0;
   int ranks = 1;
@@ -29,7 +32,7 @@ struct TrainSpeed {
 struct TrainSpeedOptions {
   std::int64_t tokens = 65536;          ///< a step, on each rank
   std::int64_t document_tokens = 4096;  ///< each
-  int warmup = 3;
+  int warmup = 8;  ///< training.cuda_graph "auto" decides within these
   int steps = 20;
   /// Where the trace of one step more goes, for chrome://tracing.
   std::optional<std::filesystem::path> trace{};

@@ -153,10 +153,11 @@ struct TrainingConfig {
   std::int64_t global_batch = 8;  ///< rows a step
   std::int64_t micro_batch = 1;   ///< rows a forward pass
   std::uint64_t seed = 42;
-  std::string device = "auto";  ///< "auto", "cpu", "cuda"
-  std::string dtype = "auto";   ///< compute: "auto", "fp32", "fp64", "bf16"
-  bool recompute = false;       ///< form activations again in the backward
-  std::int64_t threads = 0;     ///< CPU threads; 0: all cores
+  std::string device = "auto";      ///< "auto", "cpu", "cuda"
+  std::string dtype = "auto";       ///< compute: "auto", "fp32", "fp64", "bf16"
+  bool recompute = false;           ///< form activations again in the backward
+  std::string cuda_graph = "auto";  ///< record a step: "auto", "on", "off"
+  std::int64_t threads = 0;         ///< CPU threads; 0: all cores
   std::int64_t validate_every = 1000;  ///< steps; 0: never
   std::int64_t validation_tokens = 0;  ///< 0: the whole set
   std::string non_finite = "skip";     ///< "skip" or "stop"

@@ -17,12 +17,15 @@ class GpuGraph {
 
   /// Records what `work` hands to the GPU, without doing it. `rehearsal`, the
   /// same kind of work, is done first, so that libraries have set themselves
-  /// up. `work` must not wait for the GPU, and takes place on this thread and
-  /// its current stream alone. Memory that it takes stays reserved: a tensor
-  /// that it makes and that is kept lies in the same place after every run().
-  /// Throws Error when something in `work` cannot be recorded.
+  /// up. `work` must not wait for the GPU; it goes to the current stream and to
+  /// streams that wait for it and that it waits for (SideStream, a backward
+  /// pass). Memory that it takes stays reserved: a tensor that it makes and
+  /// that is kept lies in the same place after every run(). What is not kept
+  /// may be shared with `beside`, an earlier recording, which then never runs
+  /// at the same time. Throws Error when something in `work` cannot be
+  /// recorded.
   GpuGraph(c10::Device device, const std::function<void()>& rehearsal,
-           const std::function<void()>& work);
+           const std::function<void()>& work, const GpuGraph* beside = nullptr);
   ~GpuGraph();
   GpuGraph(GpuGraph&&) noexcept;
   GpuGraph& operator=(GpuGraph&&) noexcept;

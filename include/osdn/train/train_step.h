@@ -11,11 +11,12 @@
 
 namespace osdn::train {
 
+class PassRunner;
 class Replica;
 
 struct StepOptions {
   double lr = 0;
-  double max_grad_norm = 0;    ///< 0: no clip
+  double max_grad_norm = 0;  ///< 0: no clip
   /// Called between the backward passes and the look at the gradients, for
   /// diagnostics; may be empty.
   std::function<void()> after_backward{};
@@ -27,7 +28,7 @@ struct StepOptions {
 /// out to micro-batches and ranks. All ranks come to the same result. Unless
 /// the outcome is kUpdated, weights and moments keep every bit. Leaves no
 /// gradients behind.
-StepResult train_step(const model::LanguageModel& model, optim::AdamW& adamw,
+StepResult train_step(PassRunner& passes, optim::AdamW& adamw,
                       const data::StepBatch& batch, const StepOptions& options);
 
 /// Frees the gradients that an interrupted step has left.

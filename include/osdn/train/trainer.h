@@ -18,6 +18,7 @@
 #include "osdn/report/step_log.h"
 #include "osdn/train/agenda.h"
 #include "osdn/train/gradient_observer.h"
+#include "osdn/train/pass_runner.h"
 #include "osdn/train/replica.h"
 #include "osdn/train/run_state.h"
 #include "osdn/train/saver.h"
@@ -81,6 +82,7 @@ class Trainer {
 
   TrainerParts parts_;
   const bool first_;  ///< this rank speaks for all
+  PassRunner passes_;
   Agenda agenda_;
   Saver saver_;
   std::optional<std::string> stopped_by_;
