@@ -2,25 +2,33 @@
 // many GPUs by a model.
 
 #include <CLI/CLI.hpp>
-#include <fstream>
+#include <chrono>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "command_line.h"
 #include "first_speaks.h"
 #include "osdn/arch/peak_flops.h"
+#include "osdn/bench/collective_speed.h"
 #include "osdn/bench/generate_speed.h"
 #include "osdn/bench/operator_speed.h"
+#include "osdn/bench/train_report.h"
 #include "osdn/bench/train_speed.h"
 #include "osdn/config/reader.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/log.h"
 #include "osdn/core/run_main.h"
 #include "osdn/core/short_spin.h"
 #include "osdn/core/version.h"
+#include "osdn/dist/collectives.h"
+#include "osdn/dist/cores.h"
+#include "osdn/dist/end_process.h"
 #include "osdn/dist/gpu_choice.h"
 #include "osdn/dist/world.h"
 #include "osdn/ops/gpu.h"
@@ -45,6 +53,8 @@ struct Arguments {
   std::vector<std::string> configs;
   std::vector<std::string> overrides;
   osdn::bench::TrainSpeedOptions train;
+  std::vector<std::int64_t> tokens = {65536};
+  osdn::bench::CollectiveSpeedOptions collectives;
   std::string trace;
   std::vector<std::int64_t> batches = {1, 64};
   osdn::bench::GenerateSpeedOptions generate;
@@ -128,92 +138,97 @@ std::vector<std::optional<Exchange>> exchanges(const Arguments& args) {
           Exchange{false, "fp32"}, Exchange{false, "bf16"}};
 }
 
-ExitCode bench_train(Arguments args) {
+/// One rank of a measurement.
+struct Rank {
+  osdn::dist::World& world;
+  at::Device device;
+  std::int64_t cores;  ///< that fall to it
+  ordered_json out;    ///< what --json is to hold
+};
+
+/// This rank's share of the cores; says so when that is too little.
+std::int64_t take_cores(osdn::dist::World& world) {
+  const osdn::dist::CoreShare share = osdn::dist::core_share(world);
+  for (const std::string& warning : world.all(share.warning)) {
+    if (!warning.empty()) osdn::log::warn(warning);
+  }
+  return share.cores;
+}
+
+/// Joins the ranks of a launcher, if there is one, measures the machine, then
+/// what it is given.
+ExitCode bench_as_rank(const Arguments& args,
+                       const std::function<void(Rank&)>& work) {
   osdn::dist::World world;
   osdn::apps::first_speaks(world);
-  osdn::dist::take_own_gpu(world.place());
-  const osdn::ops::Gpu& gpu = osdn::ops::gpu();
-  std::optional<double> peak = osdn::arch::peak_flops(gpu.name);
-  if (args.peak_tflops > 0) peak = args.peak_tflops * 1e12;
-  if (!args.trace.empty()) args.train.trace = args.trace;
-  ordered_json out = machine(osdn::bench::measure_limits(
-      gpu.usable ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU)));
-  osdn::report::Table table({{"configuration", Align::kLeft},
-                             {"parameters"},
-                             {"ranks"},
-                             {"exchange", Align::kLeft},
-                             {"tokens a rank"},
-                             {"compute", Align::kLeft},
-                             {"step ms"},
-                             {"tokens/s a rank"},
-                             {"of one rank"},
-                             {"memory GiB"},
-                             {"model FLOP utilisation"}});
-  const auto add = [&](const std::string& name,
-                       const osdn::bench::TrainSpeed& speed,
-                       const osdn::config::DistConfig& dist, double alone_s) {
-    const double flops = speed.flops_per_token * speed.tokens_per_s;
-    const bool counted = peak && speed.device == "cuda";
-    const bool together = alone_s > 0;
-    table.add_row(
-        {name, std::to_string(speed.parameters), std::to_string(speed.ranks),
-         together ? std::string(dist.shard_optimizer ? "sharded " : "whole ") +
-                        dist.reduce_dtype
-                  : "none",
-         std::to_string(speed.tokens_per_step),
-         speed.device + " " + speed.dtype, format_fixed(speed.step_s * 1e3, 1),
-         format_si(speed.tokens_per_s),
-         together ? format_fixed(100 * alone_s / speed.step_s, 1) + " %" : "",
-         speed.memory_bytes > 0
-             ? format_fixed(static_cast<double>(speed.memory_bytes) / (1 << 30),
-                            1)
-             : "n/a",
-         counted ? format_fixed(flops / *peak * 100, 1) + " %" : "n/a"});
-    ordered_json row = {
-        {"config", name},
-        {"parameters", speed.parameters},
-        {"ranks", speed.ranks},
-        {"tokens_per_step", speed.tokens_per_step},
-        {"device", speed.device},
-        {"dtype", speed.dtype},
-        {"step_s", speed.step_s},
-        {"tokens_per_s", speed.tokens_per_s},
-        {"memory_bytes", speed.memory_bytes},
-        {"flops_per_token", speed.flops_per_token},
-        {"model_flop_utilisation",
-         counted ? ordered_json(flops / *peak) : ordered_json()},
-        {"host_share", speed.host_share},
-        {"loss_first", speed.loss_first},
-        {"loss_last", speed.loss_last},
-        {"steps", args.train.steps}};
-    if (together) {
-      row["hosts"] = speed.ranks / world.place().local_size;
-      row["shard_optimizer"] = dist.shard_optimizer;
-      row["reduce_dtype"] = dist.reduce_dtype;
-      row["bucket_mb"] = dist.bucket_mb;
-      row["one_rank_step_s"] = alone_s;
-      row["exposed_share"] = 1 - alone_s / speed.step_s;
+  world.set_timeout(std::chrono::seconds(60));
+  osdn::dist::WatchOptions watch;
+  watch.on_failure = osdn::dist::end_process("osdn-bench");
+  watch.look = osdn::dist::nccl_trouble;
+  world.start_watch(watch);
+  world.run([&] {
+    osdn::dist::take_own_gpu(world.place());
+    const at::Device device =
+        osdn::ops::gpu().usable ? at::Device(at::kCUDA, 0) : at::kCPU;
+    Rank rank{world, device, take_cores(world), {}};
+    rank.out = machine(osdn::bench::measure_limits(device));
+    work(rank);
+    if (world.place().first()) write_json(args, rank.out);
+  });
+  return ExitCode::kOk;
+}
+
+/// One configuration with so many tokens: apart, then with each exchange.
+void train_once(const Arguments& args, const std::string& name,
+                osdn::config::Config config, osdn::dist::World& world,
+                osdn::bench::TrainReport& report) {
+  for (const auto& speed : osdn::bench::time_apart(config, args.train, world)) {
+    report.add(name, config, speed);
+  }
+  if (!world.transport()) return;
+  for (const std::optional<Exchange>& exchange : exchanges(args)) {
+    if (exchange) {
+      config.dist.shard_optimizer = exchange->sharded;
+      config.dist.reduce_dtype = exchange->reduce_dtype;
     }
-    out["training"].push_back(row);
-  };
+    report.add(name, config,
+               osdn::bench::time_linked(config, args.train, world));
+  }
+}
+
+void bench_configurations(Arguments args, Rank& rank) {
+  std::optional<double> peak = osdn::arch::peak_flops(osdn::ops::gpu().name);
+  if (args.peak_tflops > 0) peak = args.peak_tflops * 1e12;
+  osdn::bench::TrainReport report(peak, rank.world.place());
   for (const std::string& name : args.configs) {
-    osdn::config::Config config = osdn::config::load({name, args.overrides});
-    // Each rank for itself, all at the same time; then together.
-    const auto alone = osdn::bench::time_training(config, args.train);
-    add(name, alone, config.dist, 0);
-    if (!world.transport()) continue;
-    for (const std::optional<Exchange>& exchange : exchanges(args)) {
-      if (exchange) {
-        config.dist.shard_optimizer = exchange->sharded;
-        config.dist.reduce_dtype = exchange->reduce_dtype;
-      }
-      add(name, osdn::bench::time_training(config, args.train, &world),
-          config.dist, alone.step_s);
+    osdn::config::Config config;
+    rank.world.agree([&] {
+      config = osdn::config::load({name, args.overrides});
+    });
+    if (config.training.threads == 0) config.training.threads = rank.cores;
+    for (const std::int64_t tokens : args.tokens) {
+      args.train.tokens = tokens;
+      train_once(args, name, config, rank.world, report);
     }
   }
-  std::cout << table.text();
-  if (world.place().first()) write_json(args, out);
-  return ExitCode::kOk;
+  std::cout << report.text();
+  rank.out["training"] = report.json();
+}
+
+ExitCode bench_train(Arguments args) {
+  if (!args.trace.empty()) args.train.trace = args.trace;
+  return bench_as_rank(args,
+                       [&](Rank& rank) { bench_configurations(args, rank); });
+}
+
+ExitCode bench_collectives(const Arguments& args) {
+  return bench_as_rank(args, [&](Rank& rank) {
+    const auto speeds = osdn::bench::time_collectives(rank.world, rank.device,
+                                                      args.collectives);
+    const osdn::dist::Place& place = rank.world.place();
+    std::cout << osdn::bench::collectives_table(speeds, place);
+    rank.out["collectives"] = osdn::bench::collectives_json(speeds, place);
+  });
 }
 
 ExitCode bench_generate(Arguments args) {
@@ -269,14 +284,7 @@ void add_configurations(CLI::App& command, Arguments& args) {
       ->allow_extra_args(false);
 }
 
-ExitCode bench(int argc, char** argv) {
-  CLI::App app(
-      "Measures this machine: operators, training, generation; and models "
-      "training on many.",
-      "osdn-bench");
-  app.set_version_flag("--version", osdn::version_line("osdn-bench"));
-  app.require_subcommand(1);
-  Arguments args;
+CLI::App* add_kernels(CLI::App& app, Arguments& args) {
   CLI::App* kernels =
       app.add_subcommand("kernels", "the operators on the GPU, in bf16");
   kernels->add_option("--runs", args.runs, "timed runs of each")
@@ -284,12 +292,25 @@ ExitCode bench(int argc, char** argv) {
       ->capture_default_str();
   kernels->add_option("--filter", args.filter,
                       "only operators and shapes whose name holds this");
-  CLI::App* train =
-      app.add_subcommand("train", "training steps on random tokens");
+  return kernels;
+}
+
+CLI::App* add_train(CLI::App& app, Arguments& args) {
+  CLI::App* train = app.add_subcommand(
+      "train",
+      "training steps on random tokens; of several ranks (mpirun) each apart "
+      "and all together");
   add_configurations(*train, args);
   train
-      ->add_option("--tokens", args.train.tokens, "tokens a step, on each rank")
+      ->add_option("--tokens", args.tokens,
+                   "tokens a step, on each rank; several, separated by commas")
+      ->delimiter(',')
       ->check(integer_from(2))
+      ->capture_default_str();
+  train
+      ->add_option("--micro-batches", args.train.micro_batches,
+                   "passes that share the tokens of a rank's step")
+      ->check(integer_from(1, 1 << 20))
       ->capture_default_str();
   train
       ->add_option("--document-tokens", args.train.document_tokens,
@@ -297,7 +318,7 @@ ExitCode bench(int argc, char** argv) {
       ->check(integer_from(1))
       ->capture_default_str();
   train->add_option("--steps", args.train.steps, "timed steps")
-      ->check(integer_from(1))
+      ->check(integer_from(1, 1 << 20))
       ->capture_default_str();
   train->add_flag("--every-exchange", args.every_exchange,
                   "with several ranks: optimizer state sharded and whole, "
@@ -310,6 +331,27 @@ ExitCode bench(int argc, char** argv) {
       ->add_option("--peak-tflops", args.peak_tflops,
                    "of the GPU, where osdn does not know it")
       ->check(CLI::PositiveNumber);
+  return train;
+}
+
+CLI::App* add_collectives(CLI::App& app, Arguments& args) {
+  CLI::App* collectives = app.add_subcommand(
+      "collectives",
+      "buckets of several sizes exchanged by the ranks that mpirun started, as "
+      "training does");
+  collectives
+      ->add_option("--mb", args.collectives.megabytes,
+                   "sizes of the buckets, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  collectives->add_option("--runs", args.collectives.runs, "timed runs of each")
+      ->check(integer_from(1, 1 << 20))
+      ->capture_default_str();
+  return collectives;
+}
+
+CLI::App* add_generate(CLI::App& app, Arguments& args) {
   CLI::App* generate = app.add_subcommand(
       "generate", "prefill and greedy decoding of random prompts");
   add_configurations(*generate, args);
@@ -326,8 +368,23 @@ ExitCode bench(int argc, char** argv) {
                    "decoded of each sequence")
       ->check(integer_from(1))
       ->capture_default_str();
+  return generate;
+}
+
+ExitCode bench(int argc, char** argv) {
+  CLI::App app(
+      "Measures this machine: operators, training, generation, what its ranks "
+      "exchange; and models training on many.",
+      "osdn-bench");
+  app.set_version_flag("--version", osdn::version_line("osdn-bench"));
+  app.require_subcommand(1);
+  Arguments args;
+  CLI::App* kernels = add_kernels(app, args);
+  CLI::App* train = add_train(app, args);
+  CLI::App* collectives = add_collectives(app, args);
+  CLI::App* generate = add_generate(app, args);
   osdn::apps::ScalingCommand scaling(app);
-  for (CLI::App* command : {kernels, train, generate}) {
+  for (CLI::App* command : {kernels, train, collectives, generate}) {
     command->add_option("--json", args.json, "write the figures to this file")
         ->check(check_path);
   }
@@ -336,6 +393,7 @@ ExitCode bench(int argc, char** argv) {
   }
   if (kernels->parsed()) return bench_kernels(args);
   if (scaling.parsed()) return scaling.run();
+  if (collectives->parsed()) return bench_collectives(args);
   return train->parsed() ? bench_train(args) : bench_generate(args);
 }
 

@@ -45,7 +45,8 @@ struct ScalingCommand::State {
     command
         .add_option("--fit", fit_,
                     "JSON of measured runs of several ranks: fit the links to "
-                    "them first")
+                    "them first; several files, separated by commas")
+        ->delimiter(',')
         ->check(check_path);
     command.add_option("--json", json_, "write the figures to this file")
         ->check(check_path);
@@ -305,7 +306,7 @@ struct ScalingCommand::State {
   double stall_us_ = 0;
   double overhead_ms_ = 0;
   std::string algorithm_ = "ring";
-  std::string fit_;
+  std::vector<std::filesystem::path> fit_;
   std::string json_;
 };
 

@@ -92,6 +92,7 @@ MeasuredStep step_from(const Entry& entry) {
   step.step_s = entry.positive("step_s");
   step.ranks = entry.small("ranks", 1);
   step.hosts = entry.small("hosts", 1);
+  step.ranks_at_once = entry.small("ranks_at_once", 1);
   step.micro_batches = entry.small("micro_batches", 1);
   check_hosts(entry, step.ranks, step.hosts);
   // Zero where it was not counted.
@@ -119,6 +120,16 @@ MeasuredTransfer transfer_from(const Entry& entry) {
   transfer.bytes = entry.positive("bytes");
   transfer.seconds = entry.positive("seconds");
   if (transfer.ranks < 2) entry.fail("needs \"ranks\" of 2 or more");
+  if (entry.has("operation")) {
+    const std::string operation = entry.text("operation");
+    transfer.all_reduce = operation == "all_reduce";
+    if (!transfer.all_reduce && operation != "reduce_scatter" &&
+        operation != "all_gather") {
+      entry.fail(concat("has the \"operation\" \"", operation,
+                        "\"; it must be reduce_scatter, all_gather or "
+                        "all_reduce"));
+    }
+  }
   check_hosts(entry, transfer.ranks, transfer.hosts);
   return transfer;
 }
@@ -165,6 +176,19 @@ Measurements read_measurements(const std::filesystem::path& file) {
   return out;
 }
 
+Measurements read_measurements(
+    const std::vector<std::filesystem::path>& files) {
+  Measurements all;
+  for (const std::filesystem::path& file : files) {
+    const Measurements more = read_measurements(file);
+    if (all.copy_bytes_per_s == 0) all.copy_bytes_per_s = more.copy_bytes_per_s;
+    all.steps.insert(all.steps.end(), more.steps.begin(), more.steps.end());
+    all.transfers.insert(all.transfers.end(), more.transfers.begin(),
+                         more.transfers.end());
+  }
+  return all;
+}
+
 StepCompute split_step(const config::ModelConfig& model, double step_s,
                        double copy_bytes_per_s) {
   // Read: gradient, master and two moments in fp32; written: master, moments
@@ -188,17 +212,20 @@ StepCompute split_step(const config::ModelConfig& model, double step_s,
   return compute;
 }
 
-MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
-                          const std::string& config, std::int64_t tokens) {
-  for (const MeasuredStep& step : steps) {
-    if (step.ranks == 1 && short_name(step.config) == short_name(config) &&
-        (tokens == 0 || step.tokens == tokens)) {
-      return step;
-    }
-  }
+namespace {
+
+bool is_reference(const MeasuredStep& step, const std::string& config,
+                  std::int64_t tokens) {
+  return step.ranks == 1 && short_name(step.config) == short_name(config) &&
+         (tokens == 0 || step.tokens == tokens);
+}
+
+[[noreturn]] void fail_without_reference(const std::vector<MeasuredStep>& steps,
+                                         const std::string& config,
+                                         std::int64_t tokens) {
   std::string known;
   for (const MeasuredStep& step : steps) {
-    if (step.ranks > 1) continue;
+    if (step.ranks > 1 || step.ranks_at_once > 1) continue;
     known += concat(known.empty() ? "" : ", ", short_name(step.config), " of ",
                     step.tokens, " tokens");
   }
@@ -208,6 +235,39 @@ MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
              "; there are: ", known.empty() ? "none" : known,
              " (measure it with osdn-bench train --json, or say --step-ms)"),
       ExitCode::kUsage);
+}
+
+}  // namespace
+
+MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
+                          const std::string& config, std::int64_t tokens) {
+  for (const MeasuredStep& step : steps) {
+    if (is_reference(step, config, tokens) && step.ranks_at_once == 1) {
+      return step;
+    }
+  }
+  fail_without_reference(steps, config, tokens);
+}
+
+MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
+                          const MeasuredStep& step) {
+  const MeasuredStep* best = nullptr;
+  int best_match = -1;
+  for (const MeasuredStep& one : steps) {
+    const bool beside = one.ranks_at_once == step.ranks;
+    if (!is_reference(one, step.config, step.tokens) ||
+        (!beside && one.ranks_at_once > 1)) {
+      continue;
+    }
+    const int match =
+        (one.micro_batches == step.micro_batches ? 2 : 0) + (beside ? 1 : 0);
+    if (match > best_match) {
+      best_match = match;
+      best = &one;
+    }
+  }
+  if (best == nullptr) fail_without_reference(steps, step.config, step.tokens);
+  return *best;
 }
 
 Measurements h200_measurements() {

@@ -33,12 +33,14 @@ Cluster with_hosts(Cluster cluster, int ranks, int hosts) {
 }
 
 Point point_of(const MeasuredTransfer& transfer) {
-  return {concat(transfer.bytes / 1e6, " MB between ", transfer.ranks,
-                 " ranks on ", transfer.hosts, " hosts"),
+  return {concat(transfer.all_reduce ? "sum of " : "", transfer.bytes / 1e6,
+                 " MB between ", transfer.ranks, " ranks on ", transfer.hosts,
+                 " hosts"),
           transfer.seconds, transfer.hosts, [transfer](const Cluster& cluster) {
-            return collective_seconds(
-                with_hosts(cluster, transfer.ranks, transfer.hosts),
-                transfer.ranks, transfer.bytes);
+            return (transfer.all_reduce ? 2 : 1) *
+                   collective_seconds(
+                       with_hosts(cluster, transfer.ranks, transfer.hosts),
+                       transfer.ranks, transfer.bytes);
           }};
 }
 
@@ -49,8 +51,7 @@ Point point_of(const MeasuredStep& step, const Measurements& measured) {
   scaling.dist = step.dist;
   scaling.tokens = step.tokens;
   scaling.micro_batches = step.micro_batches;
-  const MeasuredStep one =
-      reference_of(measured.steps, step.config, scaling.tokens);
+  const MeasuredStep one = reference_of(measured.steps, step);
   scaling.compute =
       split_step(config.model, one.step_s, measured.copy_bytes_per_s);
   return {concat(step.config, ", ", step.ranks, " ranks on ", step.hosts,

@@ -4,50 +4,49 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "osdn/arch/estimate.h"
 #include "osdn/arch/parameter_table.h"
+#include "osdn/core/concat.h"
+#include "osdn/core/error.h"
 #include "osdn/core/random.h"
 #include "osdn/data/loader.h"
 #include "osdn/ops/gpu.h"
 #include "osdn/train/build.h"
+#include "osdn/train/device_collectives.h"
 #include "osdn/train/gpu_use.h"
 #include "osdn/train/pass_runner.h"
 #include "osdn/train/replica.h"
 #include "osdn/train/train_step.h"
+#include "part_clock.h"
 
 namespace osdn::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-data::StepBatch random_batch(const config::Config& config,
-                             const TrainSpeedOptions& options,
-                             std::uint64_t seed) {
-  Xoshiro256 random(seed);
+data::MicroBatch random_pass(std::int64_t vocabulary, std::int64_t tokens,
+                             std::int64_t document_tokens, Xoshiro256& random) {
   data::MicroBatch micro;
   micro.rows = 1;
   micro.cu_seqlens = {0};
-  for (std::int64_t t = 0; t < options.tokens; ++t) {
+  for (std::int64_t t = 0; t < tokens; ++t) {
     micro.tokens.push_back(static_cast<std::int32_t>(
-        random.below(static_cast<std::uint64_t>(config.model.vocab_size))));
+        random.below(static_cast<std::uint64_t>(vocabulary))));
   }
   micro.labels.assign(micro.tokens.begin() + 1, micro.tokens.end());
   micro.labels.push_back(data::kNoLabel);
-  micro.valid_labels = options.tokens - 1;
-  for (std::int64_t t = options.document_tokens; t < options.tokens;
-       t += options.document_tokens) {
+  micro.valid_labels = tokens - 1;
+  for (std::int64_t t = document_tokens; t < tokens; t += document_tokens) {
     micro.cu_seqlens.push_back(t);
   }
-  micro.cu_seqlens.push_back(options.tokens);
-  data::StepBatch batch;
-  batch.valid_labels = micro.valid_labels;
-  batch.tokens = options.tokens;
-  batch.micro_batches.push_back(std::move(micro));
-  return batch;
+  micro.cu_seqlens.push_back(tokens);
+  return micro;
 }
 
 /// Records what runs on the host and the GPU while it lives.
@@ -71,86 +70,225 @@ class Trace {
   std::filesystem::path file_;
 };
 
-TrainSpeed run_steps(const config::Config& config,
-                     const TrainSpeedOptions& options, dist::World* world) {
-  const train::ComputeChoice compute = train::choose_compute(config.training);
-  at::set_num_threads(static_cast<int>(compute.threads));
-  ops::reset_gpu_memory_peak();
-  model::LanguageModel model = train::make_model(config, compute);
-  model.initialise(config.training.seed);
-  std::unique_ptr<train::Replica> replica;
-  if (world) replica = std::make_unique<train::Replica>(model, config, *world);
-  optim::AdamW adamw(replica
-                         ? replica->optimized()
-                         : train::optimized_tensors(model, config.optimizer),
-                     config.optimizer);
-  const dist::Place place = world ? world->place() : dist::Place();
-  TrainSpeed speed;
-  speed.ranks = place.size;
-  speed.device = compute.compute.device_name;
-  speed.dtype = compute.compute.dtype_name;
-  speed.parameters =
-      arch::count_parameters(arch::parameter_table(config.model)).total;
-  speed.tokens_per_step = options.tokens;
-  speed.flops_per_token =
-      arch::flops_per_token(config.model,
-                            std::min(options.document_tokens, options.tokens))
-          .total();
-  train::PassRunner passes(model, config, replica == nullptr);
-  train::StepOptions step;
-  step.lr = 1e-4;
-  step.max_grad_norm = config.optimizer.max_grad_norm;
-  step.replica = replica.get();
-  std::vector<double> seconds;
-  for (int i = 0; i < options.warmup + options.steps; ++i) {
-    data::StepBatch batch =
-        random_batch(config, options,
-                     static_cast<std::uint64_t>(i * place.size + place.rank));
-    batch.valid_labels *= place.size;
-    ops::synchronize_gpu();
-    const Clock::time_point start = Clock::now();
-    const train::StepResult result =
-        train::train_step(passes, adamw, batch, step);
-    ops::synchronize_gpu();
-    if (i == 0) speed.loss_first = result.loss;
-    speed.loss_last = result.loss;
-    if (i >= options.warmup) {
-      seconds.push_back(
-          std::chrono::duration<double>(Clock::now() - start).count());
+/// The trainer's step, again and again, on one rank.
+class Stepper {
+ public:
+  /// `linked`: the ranks to train with, or null.
+  Stepper(const config::Config& config, const TrainSpeedOptions& options,
+          const dist::Place& place, dist::World* linked)
+      : config_(config),
+        options_(options),
+        place_(place),
+        company_(linked ? place.size : 1),
+        compute_(choose(config.training)),
+        model_(train::make_model(config, compute_)),
+        clock_(model_.device()) {
+    model_.initialise(config.training.seed);
+    if (linked) {
+      replica_ = std::make_unique<train::Replica>(
+          model_, config, *linked,
+          timed_collectives(train::device_collectives(*linked, model_.device()),
+                            clock_));
     }
+    adamw_.emplace(replica_
+                       ? replica_->optimized()
+                       : train::optimized_tensors(model_, config.optimizer),
+                   config.optimizer);
+    passes_.emplace(model_, config, !linked);
+    step_.lr = 1e-4;
+    step_.max_grad_norm = config.optimizer.max_grad_norm;
+    step_.replica = replica_.get();
+    step_.after_backward = [this] { clock_.begin(Part::kUpdate); };
   }
-  if (options.trace) {
-    const data::StepBatch batch = random_batch(config, options, 0);
+
+  RankStep measure() {
+    std::vector<double> steps;
+    std::array<std::vector<double>, kParts> parts;
+    ops::reset_gpu_memory_peak();
+    for (int i = 0; i < options_.warmup + options_.steps; ++i) {
+      const data::StepBatch batch = random_batch();
+      ops::synchronize_gpu();
+      const Clock::time_point start = Clock::now();
+      const double loss = step(batch);
+      ops::synchronize_gpu();
+      const std::chrono::duration<double> taken = Clock::now() - start;
+      const auto of_part = clock_.take();
+      if (i == 0) loss_first_ = loss;
+      loss_last_ = loss;
+      if (i < options_.warmup) continue;
+      steps.push_back(taken.count());
+      for (std::size_t p = 0; p < kParts; ++p) parts[p].push_back(of_part[p]);
+    }
+    return {median(steps), median(parts[0]), median(parts[1]), median(parts[2]),
+            ops::gpu_memory().peak, passes_->host_share()};
+  }
+
+  /// One step more, recorded by rank 0 if that is asked for.
+  void trace() {
+    if (!options_.trace) return;
+    const data::StepBatch batch = random_batch();
     std::optional<Trace> trace;
-    if (place.first()) trace.emplace(*options.trace);
-    train::train_step(passes, adamw, batch, step);
+    if (place_.first()) trace.emplace(*options_.trace);
+    step(batch);
     ops::synchronize_gpu();
   }
-  speed.step_s = median(seconds);
-  speed.host_share = passes.host_share();
-  speed.memory_bytes = ops::gpu_memory().peak;
-  if (world) {
-    for (const auto& rank : world->all_numbers(
-             {speed.step_s, static_cast<double>(speed.memory_bytes)})) {
-      speed.step_s = std::max(speed.step_s, rank[0]);
-      speed.memory_bytes =
-          std::max(speed.memory_bytes, static_cast<std::int64_t>(rank[1]));
-    }
+
+  TrainSpeed speed(Company company, std::vector<RankStep> ranks) const {
+    TrainSpeed speed;
+    speed.company = company;
+    speed.ranks = std::move(ranks);
+    speed.device = compute_.compute.device_name;
+    speed.dtype = compute_.compute.dtype_name;
+    speed.parameters =
+        arch::count_parameters(arch::parameter_table(config_.model)).total;
+    speed.tokens_per_step = options_.tokens;
+    speed.micro_batches = options_.micro_batches;
+    speed.flops_per_token =
+        arch::flops_per_token(
+            config_.model,
+            std::min(options_.document_tokens, config_.data.sequence_length))
+            .total();
+    speed.steps = options_.steps;
+    speed.loss_first = loss_first_;
+    speed.loss_last = loss_last_;
+    return speed;
   }
-  speed.tokens_per_s = static_cast<double>(options.tokens) / speed.step_s;
-  return speed;
+
+ private:
+  static train::ComputeChoice choose(const config::TrainingConfig& training) {
+    const train::ComputeChoice compute = train::choose_compute(training);
+    at::set_num_threads(static_cast<int>(compute.threads));
+    return compute;
+  }
+
+  data::StepBatch random_batch() {
+    Xoshiro256 random(
+        static_cast<std::uint64_t>(batches_++ * place_.size + place_.rank));
+    data::StepBatch batch;
+    for (std::int64_t i = 0; i < options_.micro_batches; ++i) {
+      batch.micro_batches.push_back(
+          random_pass(config_.model.vocab_size, config_.data.sequence_length,
+                      options_.document_tokens, random));
+      batch.valid_labels += batch.micro_batches.back().valid_labels * company_;
+    }
+    batch.tokens = options_.tokens;
+    return batch;
+  }
+
+  double step(const data::StepBatch& batch) {
+    const train::StepResult result =
+        train::train_step(*passes_, *adamw_, batch, step_);
+    clock_.end(Part::kUpdate);
+    return result.loss;
+  }
+
+  const config::Config& config_;
+  const TrainSpeedOptions& options_;
+  const dist::Place place_;
+  const int company_;  // ranks that share a step
+  const train::ComputeChoice compute_;
+  model::LanguageModel model_;
+  PartClock clock_;
+  std::unique_ptr<train::Replica> replica_;
+  std::optional<optim::AdamW> adamw_;
+  std::optional<train::PassRunner> passes_;
+  train::StepOptions step_;
+  std::int64_t batches_ = 0;
+  double loss_first_ = 0;
+  double loss_last_ = 0;
+};
+
+/// Collective: every rank's.
+std::vector<RankStep> of_all(dist::World& world, const RankStep& mine) {
+  std::vector<RankStep> ranks;
+  for (const auto& rank : world.all_numbers(
+           {mine.step_s, mine.gradients_wait_s, mine.weights_wait_s,
+            mine.update_s, static_cast<double>(mine.memory_bytes),
+            mine.host_share})) {
+    ranks.push_back({rank[0], rank[1], rank[2], rank[3],
+                     static_cast<std::int64_t>(rank[4]), rank[5]});
+  }
+  return ranks;
+}
+
+/// The configuration with passes of these tokens.
+config::Config with_passes(config::Config config,
+                           const TrainSpeedOptions& options) {
+  if (options.tokens % options.micro_batches != 0 ||
+      options.tokens < 2 * options.micro_batches) {
+    throw Error(concat(options.tokens, " tokens a step do not make ",
+                       options.micro_batches,
+                       " micro-batches of equally many, at least 2 each"),
+                ExitCode::kUsage);
+  }
+  config.training.micro_batch = 1;
+  config.data.sequence_length = options.tokens / options.micro_batches;
+  train::choose_compute(config.training);  // refuses what is not here
+  return config;
+}
+
+/// Collective: that, refused by all ranks together.
+config::Config agreed(const config::Config& config,
+                      const TrainSpeedOptions& options, dist::World& world) {
+  config::Config own;
+  world.agree([&] { own = with_passes(config, options); });
+  return own;
+}
+
+bool by_step(const RankStep& a, const RankStep& b) {
+  return a.step_s < b.step_s;
 }
 
 }  // namespace
 
-TrainSpeed time_training(const config::Config& config,
-                         const TrainSpeedOptions& options, dist::World* world) {
-  config::Config asked = config;
-  asked.training.micro_batch = 1;
-  asked.data.sequence_length = options.tokens;
+std::size_t TrainSpeed::fastest() const {
+  return static_cast<std::size_t>(
+      std::min_element(ranks.begin(), ranks.end(), by_step) - ranks.begin());
+}
+
+std::size_t TrainSpeed::slowest() const {
+  return static_cast<std::size_t>(
+      std::max_element(ranks.begin(), ranks.end(), by_step) - ranks.begin());
+}
+
+std::int64_t TrainSpeed::memory_bytes() const {
+  std::int64_t most = 0;
+  for (const RankStep& rank : ranks) most = std::max(most, rank.memory_bytes);
+  return most;
+}
+
+std::vector<TrainSpeed> time_apart(const config::Config& config,
+                                   const TrainSpeedOptions& options,
+                                   dist::World& world) {
+  const config::Config own = agreed(config, options, world);
+  std::vector<TrainSpeed> speeds;
+  train::with_memory_advice(own, [&] {
+    Stepper stepper(own, options, world.place(), nullptr);
+    world.all("");  // when all have a model
+    RankStep mine;
+    if (world.place().first()) {
+      mine = stepper.measure();
+      stepper.trace();
+    }
+    speeds.push_back(
+        stepper.speed(Company::kAlone, {of_all(world, mine).front()}));
+    if (world.place().alone()) return;
+    mine = stepper.measure();
+    speeds.push_back(stepper.speed(Company::kBeside, of_all(world, mine)));
+  });
+  return speeds;
+}
+
+TrainSpeed time_linked(const config::Config& config,
+                       const TrainSpeedOptions& options, dist::World& world) {
+  const config::Config own = agreed(config, options, world);
   TrainSpeed speed;
-  train::with_memory_advice(asked,
-                            [&] { speed = run_steps(asked, options, world); });
+  train::with_memory_advice(own, [&] {
+    Stepper stepper(own, options, world.place(), &world);
+    const RankStep mine = stepper.measure();
+    stepper.trace();
+    speed = stepper.speed(Company::kLinked, of_all(world, mine));
+  });
   return speed;
 }
 

@@ -11,9 +11,7 @@
 #include "gradient_hooks.h"
 #include "osdn/arch/parameter_table.h"
 #include "osdn/core/concat.h"
-#include "osdn/dist/collectives.h"
 #include "osdn/dist/shard_layout.h"
-#include "osdn/ops/cuda_stream.h"
 #include "osdn/ops/host_tensors.h"
 #include "osdn/ops/side_stream.h"
 #include "osdn/train/build.h"
@@ -47,23 +45,16 @@ struct FlatBucket {
   }
 };
 
-std::unique_ptr<dist::Collectives> make_collectives(dist::World& world,
-                                                    at::Device device) {
-  if (device.is_cpu()) return dist::host_collectives(world);
-  return dist::nccl_collectives(
-      world, [device] { return ops::current_stream(device); });
-}
-
 }  // namespace
 
 struct Replica::State {
   State(model::LanguageModel& model_, const config::Config& config_,
-        dist::World& world_)
+        dist::World& world_, std::unique_ptr<dist::Collectives> collectives_)
       : model(model_),
         config(config_),
         world(world_),
         sharded(config_.dist.shard_optimizer),
-        collectives(make_collectives(world_, model_.device())),
+        collectives(std::move(collectives_)),
         where(model_.parameters().size()),
         hooks(model_, [this](std::size_t i) { arrived(i); }) {}
 
@@ -273,8 +264,10 @@ at::Tensor Replica::State::gathered(const FlatBucket& bucket,
 }
 
 Replica::Replica(model::LanguageModel& model, const config::Config& config,
-                 dist::World& world)
-    : state_(std::make_unique<State>(model, config, world)) {
+                 dist::World& world,
+                 std::unique_ptr<dist::Collectives> collectives)
+    : state_(std::make_unique<State>(model, config, world,
+                                     std::move(collectives))) {
   State& s = *state_;
   s.make_buckets();
   if (!s.sharded) {

@@ -26,6 +26,7 @@
 #include "osdn/report/format.h"
 #include "osdn/train/build.h"
 #include "osdn/train/compute_choice.h"
+#include "osdn/train/device_collectives.h"
 #include "osdn/train/pass_runner.h"
 #include "osdn/train/resume.h"
 #include "osdn/train/resume_rules.h"
@@ -158,7 +159,8 @@ class Run {
     });
     std::unique_ptr<Replica> replica;
     if (world_.transport()) {
-      replica = std::make_unique<Replica>(*model, config_, world_);
+      replica = std::make_unique<Replica>(
+          *model, config_, world_, device_collectives(world_, model->device()));
     }
     optim::AdamW adamw(replica ? replica->optimized()
                                : optimized_tensors(*model, config_.optimizer),

@@ -183,6 +183,50 @@ TEST(ScalingFit, needs_something_to_fit) {
       HasSubstr("32768 tokens"));
 }
 
+// Ranks that train together are as slow as the slowest of them apart.
+TEST(ScalingFit, compares_a_step_with_the_nearest_one_apart) {
+  MeasuredStep linked;
+  linked.config = "340m_deltanet.json";
+  linked.tokens = 1024;
+  linked.ranks = 2;
+  linked.micro_batches = 4;
+  std::vector<MeasuredStep> steps;
+  const auto add = [&](double step_s, int at_once, int micro_batches) {
+    MeasuredStep one = linked;
+    one.ranks = 1;
+    one.ranks_at_once = at_once;
+    one.micro_batches = micro_batches;
+    one.step_s = step_s;
+    steps.push_back(one);
+  };
+  const auto nearest = [&] { return reference_of(steps, linked).step_s; };
+  add(9, 3, 4);  // of three ranks
+  EXPECT_THROW(nearest(), Error);
+  EXPECT_THROW(reference_of(steps, linked.config, 0), Error);
+  add(1, 1, 1);
+  EXPECT_EQ(nearest(), 1);
+  add(2, 2, 1);
+  EXPECT_EQ(nearest(), 2);
+  add(3, 1, 4);
+  EXPECT_EQ(nearest(), 3);
+  add(4, 2, 4);
+  EXPECT_EQ(nearest(), 4);
+  EXPECT_EQ(reference_of(steps, linked.config, 0).step_s, 1);
+}
+
+TEST(ScalingFit, takes_a_sum_for_two_exchanges) {
+  Measurements measured;
+  for (const double bytes : {1e4, 1e6, 25e6, 4e8}) {
+    MeasuredTransfer sum = transfer(2, 1, bytes);
+    sum.seconds *= 2;
+    sum.all_reduce = true;
+    measured.transfers.push_back(sum);
+  }
+  const ScalingFit fit = fit_scaling(measured, {});
+  expect_close(fit.cluster.intra.bytes_per_s, 250e9, 1e-3);
+  EXPECT_LT(fit.max_error, 1e-3);
+}
+
 // docs/scaling.md says how well the model fits what was measured on two GPUs.
 TEST(ScalingFit, explains_the_steps_of_two_gpus) {
   const ScalingFit fit =
@@ -310,6 +354,9 @@ TEST_F(MeasurementsFile, that_is_wrong_is_refused_with_the_place) {
   EXPECT_THAT(message(R"({"collectives": [{"ranks": 1, "bytes": 1,
                                            "seconds": 1}]})"),
               HasSubstr("/collectives/0"));
+  EXPECT_THAT(message(R"({"collectives": [{"ranks": 2, "bytes": 1, "seconds": 1,
+                                           "operation": "broadcast"}]})"),
+              HasSubstr("\"broadcast\"; it must be reduce_scatter"));
 }
 
 class ScalingProgram : public MeasurementsFile {

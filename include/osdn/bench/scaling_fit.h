@@ -17,6 +17,9 @@ struct MeasuredStep {
   std::string config{};
   int ranks = 1;
   int hosts = 1;
+  /// Of a step of one rank: so many took one each at the same time, and this is
+  /// the slowest.
+  int ranks_at_once = 1;
   std::int64_t tokens = 0;  ///< of each rank
   int micro_batches = 1;
   config::DistConfig dist{};
@@ -24,12 +27,15 @@ struct MeasuredStep {
   double memory_bytes = 0;  ///< held at most by a GPU; 0: not said
 };
 
-/// A reduce-scatter or all-gather that was timed: an entry of "collectives".
+/// An exchange that was timed: an entry of "collectives" in the JSON of
+/// `osdn-bench collectives`.
 struct MeasuredTransfer {
   int ranks = 0;
   int hosts = 1;
   double bytes = 0;  ///< of the whole bucket
   double seconds = 0;
+  /// A reduce-scatter and an all-gather; else one of them.
+  bool all_reduce = false;
 };
 
 struct Measurements {
@@ -45,25 +51,32 @@ struct Measurements {
 ///                  "step_s": 0.35, "memory_bytes": 6e10, "ranks": 2,
 ///                  "hosts": 1, "micro_batches": 1, "reduce_dtype": "fp32",
 ///                  "shard_optimizer": true, "bucket_mb": 25}],
-///    "collectives": [{"ranks": 2, "hosts": 1, "bytes": 2.5e7,
-///                     "seconds": 1e-4}]}
+///    "collectives": [{"operation": "reduce_scatter", "ranks": 2, "hosts": 1,
+///                     "bytes": 2.5e7, "seconds": 1e-4}]}
 ///
 /// where tokens_per_step are those of each rank, and all but config,
 /// tokens_per_step and step_s, or ranks, bytes and seconds, may be left out:
-/// one rank, one host, one micro-batch, and what the configuration says. Other
-/// keys are not looked at. Throws Error (kBadInput) with the file and the
-/// place.
+/// one rank, one host, one micro-batch, what the configuration says, and a
+/// reduce-scatter or all-gather. Other keys are not looked at. Throws Error
+/// (kBadInput) with the file and the place.
 Measurements read_measurements(const std::filesystem::path& file);
+/// Of several files, together; the copy rate is the first one's that has it.
+Measurements read_measurements(const std::vector<std::filesystem::path>& files);
 
 /// The parts of a measured step: the update moves 30 bytes a parameter at the
 /// rate of a copy, the backward takes twice as long as the forward.
 StepCompute split_step(const config::ModelConfig& model, double step_s,
                        double copy_bytes_per_s);
 
-/// That of one rank with this configuration, for a step of `tokens` where there
-/// is one (0: any). Throws Error when there is none.
+/// That of one rank alone with this configuration, for a step of `tokens` where
+/// there is one (0: any). Throws Error when there is none.
 MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
                           const std::string& config, std::int64_t tokens);
+/// That of one rank that the step of several is to be compared with: with the
+/// same tokens, and where there is one, with the same micro-batches, and of the
+/// slowest of as many ranks. Throws Error when there is none.
+MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
+                          const MeasuredStep& step);
 
 /// What docs/results/h200.md has for configurations that osdn ships.
 Measurements h200_measurements();
@@ -97,7 +110,7 @@ struct ScalingFit {
 /// relative errors is least (Levenberg and Marquardt), with a weak pull of each
 /// logarithm towards that of `start` (0.01, 20 us and 1 ms for losses that are
 /// 0 there). Steps of several ranks need one of one rank with as many tokens a
-/// rank. Throws Error where there is nothing to fit.
+/// rank (reference_of). Throws Error where there is nothing to fit.
 ScalingFit fit_scaling(const Measurements& measured, const Cluster& start);
 
 }  // namespace osdn::bench

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "osdn/config/config.h"
+#include "osdn/dist/collectives.h"
 #include "osdn/dist/world.h"
 #include "osdn/model/language_model.h"
 #include "osdn/optim/adamw.h"
@@ -28,9 +29,10 @@ class Replica {
  public:
   /// Moves the model's parameters, which have their values and are the same on
   /// all ranks, into buckets. With dist.shard_optimizer the model's own masters
-  /// are given up for this rank's part of them. Collective.
+  /// are given up for this rank's part of them. `collectives` are those of the
+  /// model's device. Collective.
   Replica(model::LanguageModel& model, const config::Config& config,
-          dist::World& world);
+          dist::World& world, std::unique_ptr<dist::Collectives> collectives);
   ~Replica();
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;

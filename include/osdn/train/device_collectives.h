@@ -1,0 +1,17 @@
+#pragma once
+// The collectives for tensors on a device.
+
+#include <c10/core/Device.h>
+
+#include <memory>
+
+#include "osdn/dist/collectives.h"
+
+namespace osdn::train {
+
+/// On the host over the world's transport; on a GPU through NCCL, beside the
+/// stream that is current at the time of each call. `world` outlives them.
+std::unique_ptr<dist::Collectives> device_collectives(dist::World& world,
+                                                      c10::Device device);
+
+}  // namespace osdn::train
