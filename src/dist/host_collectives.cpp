@@ -1,5 +1,5 @@
+#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <map>
 #include <utility>
 #include <vector>
@@ -27,7 +27,7 @@ template <typename T>
 void sum_parts(const std::byte* parts, int ranks, std::int64_t count,
                void* into) {
   T* out = static_cast<T*>(into);
-  std::memcpy(out, parts, static_cast<std::size_t>(count) * sizeof(T));
+  std::copy_n(reinterpret_cast<const T*>(parts), count, out);
   for (int rank = 1; rank < ranks; ++rank) {
     const T* part = reinterpret_cast<const T*>(parts) + rank * count;
     for (std::int64_t i = 0; i < count; ++i) out[i] += part[i];

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -79,8 +78,8 @@ class MpiTransport final : public Transport {
   Ticket exchange(std::string what, const std::byte* from, std::byte* into,
                   std::int64_t bytes) override {
     return queue(what, [this, from, into, bytes, what] {
-      std::memcpy(into + place_.rank * bytes, from + place_.rank * bytes,
-                  static_cast<std::size_t>(bytes));
+      std::copy_n(from + place_.rank * bytes, bytes,
+                  into + place_.rank * bytes);
       swap_with_all([=](int rank) { return from + rank * bytes; }, into, bytes,
                     what);
     });

@@ -1,7 +1,6 @@
 #include "osdn/dist/world.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -136,16 +135,15 @@ std::vector<std::string> World::all(const std::string& text) {
                                reinterpret_cast<std::byte*>(sizes.data()),
                                sizeof(std::uint64_t)));
   const std::uint64_t longest = *std::max_element(sizes.begin(), sizes.end());
-  std::vector<std::byte> parts(ranks * longest);
-  std::memcpy(parts.data() + static_cast<std::size_t>(place_.rank) * longest,
-              text.data(), text.size());
-  wait(*transport_->all_gather("a text of every rank", parts.data(),
+  std::string parts(ranks * longest, '\0');
+  text.copy(parts.data() + static_cast<std::size_t>(place_.rank) * longest,
+            text.size());
+  wait(*transport_->all_gather("a text of every rank",
+                               reinterpret_cast<std::byte*>(parts.data()),
                                static_cast<std::int64_t>(longest)));
   std::vector<std::string> out;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    out.emplace_back(
-        reinterpret_cast<const char*>(parts.data() + rank * longest),
-        sizes[rank]);
+    out.push_back(parts.substr(rank * longest, sizes[rank]));
   }
   return out;
 }

@@ -6,12 +6,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -371,17 +377,24 @@ TEST(Watch, interrupted_calls_are_made_again) {
   }
 }
 
+/// From now on the kernel has no port for this process.
+void refuse_bind() {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_bind, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EADDRINUSE),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{std::size(rules), rules};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    ::_exit(99);
+  }
+}
+
 TEST(Watch, rank_0_that_cannot_listen_does_not_leave_the_others_waiting) {
   ForkedRanks ranks(2, [&](ForkedRanks& self, int rank) {
-    rlimit before{};
-    ::getrlimit(RLIMIT_NOFILE, &before);
-    const rlimit none{3, before.rlim_max};  // nothing more can be opened
-    if (rank == 0) ::setrlimit(RLIMIT_NOFILE, &none);
-    Watch watch(options_of(self, rank, 2, kNever),
-                [&](const std::string& text) {
-                  ::setrlimit(RLIMIT_NOFILE, &before);
-                  return self.broadcast(rank, text);
-                });
+    if (rank == 0) refuse_bind();
+    Watch watch(options_of(self, rank, 2, kNever), broadcast_of(self, rank));
   });
   for (const int rank : {0, 1}) {
     EXPECT_EQ(ranks.wait(rank), 1);
