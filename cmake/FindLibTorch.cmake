@@ -69,4 +69,16 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
     endif()
   endforeach()
   target_link_options(LibTorch::cpu INTERFACE "LINKER:--allow-shlib-undefined")
+  # Code of ours that starts threads shares those of LibTorch: its own OpenMP
+  # library where it brings one, under whatever name.
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  add_library(LibTorch::openmp INTERFACE IMPORTED)
+  file(GLOB _openmp "${LibTorch_DIR}/lib/libgomp*.so*"
+       "${LibTorch_DIR}/../torch.libs/libgomp*.so*")
+  if(_openmp)
+    list(GET _openmp 0 _openmp)
+    target_link_libraries(LibTorch::openmp INTERFACE "${_openmp}")
+  else()
+    target_link_libraries(LibTorch::openmp INTERFACE OpenMP::OpenMP_CXX)
+  endif()
 endif()

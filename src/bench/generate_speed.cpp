@@ -1,6 +1,5 @@
 #include "osdn/bench/generate_speed.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/argmax.h>
@@ -14,6 +13,7 @@
 #include "osdn/bench/timing.h"
 #include "osdn/model/decoder.h"
 #include "osdn/ops/gpu.h"
+#include "osdn/ops/threads.h"
 #include "osdn/train/build.h"
 
 namespace osdn::bench {
@@ -61,7 +61,7 @@ GenerateSpeed time_generation(const config::Config& config,
                               const GenerateSpeedOptions& options) {
   const at::NoGradGuard no_grad;
   const train::ComputeChoice compute = train::choose_compute(config.training);
-  at::set_num_threads(static_cast<int>(compute.threads));
+  ops::set_threads(compute.threads);
   model::LanguageModel model = train::make_model(config, compute);
   model.initialise(config.training.seed);
   GenerateSpeed speed{compute.compute.device_name, compute.compute.dtype_name};

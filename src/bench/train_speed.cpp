@@ -1,6 +1,5 @@
 #include "osdn/bench/train_speed.h"
 
-#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "osdn/core/random.h"
 #include "osdn/data/loader.h"
 #include "osdn/ops/gpu.h"
+#include "osdn/ops/threads.h"
 #include "osdn/train/build.h"
 #include "osdn/train/device_collectives.h"
 #include "osdn/train/gpu_use.h"
@@ -119,8 +119,8 @@ class Stepper {
       steps.push_back(taken.count());
       for (std::size_t p = 0; p < kParts; ++p) parts[p].push_back(of_part[p]);
     }
-    return {median(steps), median(parts[0]), median(parts[1]), median(parts[2]),
-            ops::gpu_memory().peak, passes_->host_share()};
+    return {median(steps),    median(parts[0]),       median(parts[1]),
+            median(parts[2]), ops::gpu_memory().peak, passes_->host_share()};
   }
 
   /// One step more, recorded by rank 0 if that is asked for.
@@ -157,7 +157,7 @@ class Stepper {
  private:
   static train::ComputeChoice choose(const config::TrainingConfig& training) {
     const train::ComputeChoice compute = train::choose_compute(training);
-    at::set_num_threads(static_cast<int>(compute.threads));
+    ops::set_threads(compute.threads);
     return compute;
   }
 

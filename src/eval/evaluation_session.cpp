@@ -1,7 +1,5 @@
 #include "evaluation_session.h"
 
-#include <ATen/Parallel.h>
-
 #include <utility>
 
 #include "evaluation_options.h"
@@ -10,6 +8,7 @@
 #include "osdn/eval/model_runs.h"
 #include "osdn/eval/task_table.h"
 #include "osdn/ops/gpu.h"
+#include "osdn/ops/threads.h"
 
 namespace osdn::eval {
 
@@ -89,7 +88,7 @@ std::string EvaluationSession::device() const {
   if (!session_) return "none";
   return compute_.device.is_cuda()
              ? ops::gpu().name
-             : concat("cpu, ", at::get_num_threads(), " threads");
+             : concat("cpu, ", ops::thread_count(), " threads");
 }
 
 void EvaluationSession::describe(Result& result) const {

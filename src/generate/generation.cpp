@@ -1,7 +1,5 @@
 #include "osdn/generate/generation.h"
 
-#include <ATen/Parallel.h>
-
 #include <numeric>
 #include <utility>
 

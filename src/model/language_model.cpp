@@ -1,6 +1,5 @@
 #include "osdn/model/language_model.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/embedding.h>
@@ -15,6 +14,7 @@
 #include "osdn/ops/norm.h"
 #include "osdn/ops/recompute.h"
 #include "osdn/ops/swiglu.h"
+#include "osdn/ops/threads.h"
 
 namespace osdn::model {
 namespace {
@@ -129,8 +129,8 @@ void LanguageModel::initialise(std::uint64_t seed) {
   const at::NoGradGuard no_grad;
   auto& parameters = parts_->parameters;
   std::vector<at::Tensor> values(parameters.size());
-  at::parallel_for(
-      0, static_cast<std::int64_t>(parameters.size()), 1,
+  ops::parallel_for(
+      static_cast<std::int64_t>(parameters.size()),
       [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t i = first; i < last; ++i) {
           const ModelParameter& p = parameters[static_cast<std::size_t>(i)];

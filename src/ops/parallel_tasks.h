@@ -2,11 +2,11 @@
 // Independent tasks over LibTorch's threads. Each task's result depends on its
 // index alone, so the order in which threads take them changes no bit.
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+
+#include "osdn/ops/threads.h"
 
 namespace osdn::ops {
 
@@ -16,10 +16,9 @@ template <typename MakeWorker, typename Run>
 void parallel_tasks(std::int64_t count, const MakeWorker& make_worker,
                     const Run& run) {
   std::atomic<std::int64_t> next{0};
-  const std::int64_t workers =
-      std::min<std::int64_t>(count, at::get_num_threads());
+  const std::int64_t workers = std::min(count, thread_count());
   if (workers <= 0) return;
-  at::parallel_for(0, workers, 1, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(workers, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t w = first; w < last; ++w) {
       auto worker = make_worker();
       for (std::int64_t i = next.fetch_add(1); i < count;

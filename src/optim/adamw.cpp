@@ -1,6 +1,5 @@
 #include "osdn/optim/adamw.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -14,6 +13,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/ops/host_tensors.h"
+#include "osdn/ops/threads.h"
 #include "osdn/optim/grad_norm.h"
 
 namespace osdn::optim {
@@ -145,8 +145,8 @@ void AdamW::step_on_cpu(double lr, double c1, double c2, double grad_scale) {
                     at_begin(slot.parameter.tensor), at_begin(slot.exp_avg),
                     at_begin(slot.exp_avg_sq));
   };
-  at::parallel_for(
-      0, static_cast<std::int64_t>(blocks.size()), 1,
+  ops::parallel_for(
+      static_cast<std::int64_t>(blocks.size()),
       [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t i = first; i < last; ++i) {
           const Block& block = blocks[static_cast<std::size_t>(i)];

@@ -1,7 +1,5 @@
 #include "osdn/optim/grad_norm.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +7,7 @@
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/ops/threads.h"
 
 namespace osdn::optim {
 
@@ -77,13 +76,13 @@ double global_norm(std::span<const at::Tensor> gradients) {
     }
   }
   std::vector<double> partial(blocks.size());
-  at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1,
-                   [&](std::int64_t first, std::int64_t last) {
-                     for (std::int64_t i = first; i < last; ++i) {
-                       const auto index = static_cast<std::size_t>(i);
-                       partial[index] = sum_of_squares(blocks[index]);
-                     }
-                   });
+  ops::parallel_for(static_cast<std::int64_t>(blocks.size()),
+                    [&](std::int64_t first, std::int64_t last) {
+                      for (std::int64_t i = first; i < last; ++i) {
+                        const auto index = static_cast<std::size_t>(i);
+                        partial[index] = sum_of_squares(blocks[index]);
+                      }
+                    });
   double sum = 0;
   for (const double part : partial) {
     sum += part;

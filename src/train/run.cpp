@@ -1,7 +1,5 @@
 #include "osdn/train/run.h"
 
-#include <ATen/Parallel.h>
-
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -23,6 +21,7 @@
 #include "osdn/dist/gpu_choice.h"
 #include "osdn/model/weights.h"
 #include "osdn/ops/gpu.h"
+#include "osdn/ops/threads.h"
 #include "osdn/report/format.h"
 #include "osdn/train/build.h"
 #include "osdn/train/compute_choice.h"
@@ -226,7 +225,7 @@ class Run {
       compute_ = choose_compute(config_.training, share.cores);
       check_recordable(config_, compute_.compute.device, !world_.transport());
     });
-    at::set_num_threads(static_cast<int>(compute_.threads));
+    ops::set_threads(compute_.threads);
     const int ranks = world_.place().size;
     log::info(version_line("osdn-train"), ", run folder ", run_dir_.string(),
               ", ", compute_.compute.device_name, " ",
