@@ -183,6 +183,10 @@ class NcclCollectives final : public Collectives {
     std::memcpy(id.internal, shared.data(), sizeof(id.internal));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
+    // Its thread blocks one by one: clusters of them, NCCL's choice on Hopper,
+    // wait for neighbouring multiprocessors to be free at once, while the
+    // backward has them (docs/results/two_gpus.md).
+    config.cgaClusterSize = 0;
     ncclComm_t fresh = nullptr;
     check(nccl().comm_init_rank_config(&fresh, world_.place().size, id,
                                        world_.place().rank, &config),
