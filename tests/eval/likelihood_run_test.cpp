@@ -163,7 +163,7 @@ class CountedTokens : public layers::AttentionObserver {
 TEST_F(LikelihoodRun, a_shared_beginning_runs_once) {
   Opened opened = open("osdn", at::kFloat);
   Xoshiro256 random(5);
-  const std::string context = test::words(random, 80);
+  const std::string context = test::words(random, 400);
   RequestBatch batch;
   for (int i = 0; i < 4; ++i) {
     batch.requests.push_back(
