@@ -217,7 +217,7 @@ at::Tensor PassRunner::State::run_plain(const model::Batch& batch,
   timed.emplace(Timed{0, event(), event()});
   timed->begun.record(stream);
   const Clock::time_point start = Clock::now();
-  const at::Tensor loss = plain_pass(model, batch, labels, options);
+  at::Tensor loss = plain_pass(model, batch, labels, options);
   timed->host_s = std::chrono::duration<double>(Clock::now() - start).count();
   timed->done.record(stream);
   return loss;
@@ -229,7 +229,7 @@ at::Tensor PassRunner::State::run(const model::Batch& batch,
   judge_last_pass();
   RecordedPass* recording = recording_for(batch, labels);
   if (!recording) return run_plain(batch, labels, options);
-  const at::Tensor loss = recording->run(batch, labels);
+  at::Tensor loss = recording->run(batch, labels);
   hand_out(*recording, options.first_of_several);
   return loss;
 }
