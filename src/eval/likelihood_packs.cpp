@@ -26,7 +26,7 @@ std::int64_t shared_beginning(const RowGroup& group,
   if (group.rows.size() == 1) return 0;
   // Elsewhere than between chunks a cut would move scores in bf16. A state
   // costs no more to write and read than a chunk to run.
-  return shared - shared % ops::kChunk;
+  return shared < ops::kChunk ? 0 : ops::whole_chunks(shared);
 }
 
 std::int64_t tokens_of(const RowGroup& group, std::span<const TokenRow> rows) {

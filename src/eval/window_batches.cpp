@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "osdn/model/model_state.h"
+#include "osdn/ops/chunk_length.h"
 
 namespace osdn::eval {
 namespace {
@@ -84,11 +85,11 @@ void for_each_batch(const std::vector<WindowRequest>& requests,
     }
     model::ModelState state = start_of(carried, first, last);
     if (first_length > batch_tokens) {
-      for (std::int64_t begin = 0; begin < first_length;
-           begin += batch_tokens) {
+      const std::int64_t piece = ops::whole_chunks(batch_tokens);
+      for (std::int64_t begin = 0; begin < first_length; begin += piece) {
         Pass pass{{}, {first, begin}, &state};
         pass.rows.add(requests[first], begin,
-                      std::min(begin + batch_tokens, first_length));
+                      std::min(begin + piece, first_length));
         finish(pass);
       }
     } else {

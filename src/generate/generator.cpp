@@ -12,6 +12,7 @@
 
 #include "osdn/model/decoder.h"
 #include "osdn/model/model_state.h"
+#include "osdn/ops/chunk_length.h"
 #include "osdn/ops/to_device.h"
 
 namespace osdn::generate {
@@ -120,7 +121,8 @@ class Run {
       const std::int64_t room = options_.prefill_tokens - cu_seqlens.back();
       const std::int64_t count = prefill_left(*s);
       if (!pack.empty() && count > room) break;
-      const std::int64_t piece = std::min(count, room);
+      const std::int64_t piece =
+          count <= room ? count : std::min(count, ops::whole_chunks(room));
       tokens.insert(tokens.end(), s->at.feed.begin(),
                     s->at.feed.begin() + piece);
       cu_seqlens.push_back(cu_seqlens.back() + piece);

@@ -147,12 +147,13 @@ TEST_F(WindowBatches, progress_counts_every_input_token_once) {
   }
   for (const std::int64_t batch_tokens : {5, 40}) {
     std::int64_t last = 0;
-    run_requests(trained.model, requests, batch_tokens,
-                 [&](std::int64_t tokens) {
-                   EXPECT_GT(tokens, last);
-                   EXPECT_LE(tokens - last, batch_tokens);
-                   last = tokens;
-                 });
+    run_requests(
+        trained.model, requests, batch_tokens, [&](std::int64_t tokens) {
+          EXPECT_GT(tokens, last);
+          // Shorter than a chunk none is cut.
+          EXPECT_LE(tokens - last, std::max<std::int64_t>(batch_tokens, 64));
+          last = tokens;
+        });
     EXPECT_EQ(last, total);
   }
 }
@@ -176,7 +177,34 @@ TEST_F(WindowBatches, a_pass_never_grows_with_the_document) {
       window_requests(0, random_tokens(2, 5000), kPrefix, std::nullopt);
   score_requests(trained.model, requests, 70, ignore);
   run_requests(trained.model, requests, 70, ignore);
-  EXPECT_EQ(largest.tokens, 70);
+  EXPECT_EQ(largest.tokens, 64);  // whole chunks
+}
+
+/// The passes that the model was given.
+class PassLengths : public layers::AttentionObserver {
+ public:
+  void on_attention(const layers::AttentionTrace& trace) override {
+    if (trace.layer == 0) tokens.push_back(trace.documents.tokens());
+  }
+  std::vector<std::int64_t> tokens;
+};
+
+// Inside a chunk a cut would move scores in bf16.
+TEST_F(WindowBatches, cuts_lie_between_chunks) {
+  model::TrainedModel trained = load(at::kFloat);
+  PassLengths passes;
+  trained.model.observe(&passes);
+  const auto requests =
+      window_requests(0, random_tokens(4, 300), kPrefix, std::nullopt);
+  for (const std::int64_t batch_tokens : {1, 63, 64, 65, 130, 299}) {
+    passes.tokens.clear();
+    score_requests(trained.model, requests, batch_tokens, ignore);
+    ASSERT_GT(passes.tokens.size(), 1U) << batch_tokens;
+    passes.tokens.pop_back();
+    for (const std::int64_t tokens : passes.tokens) {
+      EXPECT_EQ(tokens % 64, 0) << batch_tokens;
+    }
+  }
 }
 
 TEST(BlockRequests, hold_every_position_once) {
