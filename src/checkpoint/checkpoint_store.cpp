@@ -50,14 +50,18 @@ void check_parts(std::int64_t step, const CheckpointParts& parts) {
 
 }  // namespace
 
-std::string find_fault(const CheckpointParts& parts) {
+std::string find_fault(const CheckpointParts& parts, WriteProgress* progress) {
   if (!parts.known_bad.empty()) {
     return parts.known_bad;
   }
   for (const TensorPart& part : parts.tensors) {
-    if (const auto bad = find_non_finite(part.tensors)) {
-      return concat(part.file, ": tensor ", bad->tensor, " has ", bad->value,
-                    " at element ", bad->index);
+    if (progress != nullptr) progress->at("looking for NaN in", part.file);
+    for (const TensorView& tensor : part.tensors) {
+      if (const auto bad = find_non_finite({&tensor, 1})) {
+        return concat(part.file, ": tensor ", bad->tensor, " has ", bad->value,
+                      " at element ", bad->index);
+      }
+      if (progress != nullptr) progress->moved();
     }
   }
   return {};
@@ -179,14 +183,16 @@ LatestCheckpoint CheckpointStore::find_latest() const {
 }
 
 std::vector<ManifestFile> write_parts(const fs::path& folder,
-                                      const CheckpointParts& parts) {
+                                      const CheckpointParts& parts,
+                                      WriteProgress* progress) {
   std::vector<ManifestFile> files;
   for (const TensorPart& part : parts.tensors) {
-    const WrittenFile written =
-        write_safetensors(folder / part.file, part.tensors, part.metadata);
+    const WrittenFile written = write_safetensors(
+        folder / part.file, part.tensors, part.metadata, progress);
     files.push_back({part.file, written.size, written.xxh3});
   }
   for (const TextPart& part : parts.texts) {
+    if (progress != nullptr) progress->at("writing", folder / part.file);
     File file = File::create(folder / part.file);
     file.write(part.text);
     file.sync();
@@ -197,17 +203,21 @@ std::vector<ManifestFile> write_parts(const fs::path& folder,
 }
 
 SaveResult CheckpointStore::save(std::int64_t step,
-                                 const CheckpointParts& parts) {
+                                 const CheckpointParts& parts,
+                                 WriteProgress* progress) {
   check_parts(step, parts);
   SaveResult result;
-  result.problem = find_fault(parts);
+  result.problem = find_fault(parts, progress);
   if (!result.problem.empty()) {
     result.status = SaveStatus::kRefused;
     return result;
   }
   try {
+    if (progress != nullptr) progress->at("making a folder in", folder_);
     const fs::path fresh = begin(step);
-    return commit(step, write_parts(fresh, parts));
+    std::vector<ManifestFile> files = write_parts(fresh, parts, progress);
+    if (progress != nullptr) progress->at("giving its name to", fresh);
+    return commit(step, std::move(files));
   } catch (const std::exception& error) {
     // Not only Error: the file system's exceptions and a lack of memory, too,
     // must leave training running.

@@ -16,6 +16,8 @@ using nlohmann::ordered_json;
 
 // Small enough to stay in cache between hashing and writing.
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+// What a disk of a megabyte a second takes within a minute.
+constexpr std::uint64_t kSyncBytes = std::uint64_t{64} << 20;
 
 // Largest element type first: then every offset is a multiple of the size of
 // the elements that start there.
@@ -96,22 +98,37 @@ void compare(const std::filesystem::path& path,
 
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorView> tensors,
-                              const Metadata& metadata) {
+                              const Metadata& metadata,
+                              WriteProgress* progress) {
   const std::string where = path.string();
   Metadata all = metadata;
   all.emplace("format", "pt");
   const std::vector<const TensorView*> order = file_order(tensors, where);
   const std::string header = header_text(order, all, where);
 
+  const auto at = [&](const char* doing) {
+    if (progress != nullptr) progress->at(doing, path);
+  };
+  at("writing");
   File file = File::create(path);
   Xxh3 hash;
   WrittenFile written;
+  std::uint64_t unsynced = 0;
+  const auto sync = [&] {
+    at("syncing");
+    file.sync();
+    at("writing");
+    unsynced = 0;
+  };
   const auto put = [&](const void* data, std::size_t size) {
     const auto* bytes = static_cast<const char*>(data);
     for (std::size_t done = 0; done < size; done += kBlockBytes) {
       const std::size_t block = std::min(kBlockBytes, size - done);
       hash.update(bytes + done, block);
       file.write(bytes + done, block);
+      if (progress != nullptr) progress->moved();
+      unsynced += block;
+      if (unsynced >= kSyncBytes) sync();
     }
     written.size += size;
   };
@@ -124,9 +141,10 @@ WrittenFile write_safetensors(const std::filesystem::path& path,
   for (const TensorView* tensor : order) {
     put(tensor->data, tensor->bytes());
   }
-  file.sync();
+  sync();
   file.close();
   written.xxh3 = hash.digest64();
+  at("reading back");
   compare(path, order, all);
   return written;
 }

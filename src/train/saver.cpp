@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "osdn/core/concat.h"
+#include "osdn/core/error.h"
+#include "osdn/core/log.h"
 
 namespace osdn::train {
 
@@ -45,15 +47,16 @@ Share to_share(const std::string& text) {
 }
 
 Share write_share(const std::string& folder,
-                  const checkpoint::CheckpointParts& parts) {
+                  const checkpoint::CheckpointParts& parts,
+                  checkpoint::WriteProgress& progress) {
   Share share;
   try {
-    share.problem = checkpoint::find_fault(parts);
+    share.problem = checkpoint::find_fault(parts, &progress);
     if (!share.problem.empty()) {
       share.status = SaveStatus::kRefused;
       return share;
     }
-    share.files = checkpoint::write_parts(folder, parts);
+    share.files = checkpoint::write_parts(folder, parts, &progress);
     share.status = SaveStatus::kSaved;
   } catch (const std::exception& error) {
     share.problem = error.what();
@@ -63,12 +66,11 @@ Share write_share(const std::string& folder,
 
 }  // namespace
 
+// The thread holds it, too: one that hangs in a call to the system is left to
+// itself.
 struct Saver::Job {
   Job(std::int64_t step_, HostState state_)
       : step(step_), state(std::move(state_)) {}
-  ~Job() {
-    if (thread.joinable()) thread.join();
-  }
 
   const std::int64_t step;
   const std::chrono::steady_clock::time_point start =
@@ -79,18 +81,68 @@ struct Saver::Job {
   std::string problem;  // rank 0 could not begin
   SaveResult alone;     // of a single rank
   Share share;
+  checkpoint::WriteProgress progress;
   std::atomic<bool> done{false};
   std::thread thread;
 };
 
+namespace {
+
+// Says when what is waited for has not moved for long.
+class Stall {
+ public:
+  Stall(const checkpoint::WriteProgress& progress,
+        std::chrono::duration<double> patience)
+      : progress_(progress), patience_(patience), seen_(progress.now()) {}
+
+  // What it hangs in, once for each time that the patience is over.
+  std::optional<std::string> look() {
+    const checkpoint::WriteProgress::Now now = progress_.now();
+    const auto time = std::chrono::steady_clock::now();
+    if (now.count != seen_.count) {
+      seen_ = now;
+      since_ = time;
+    }
+    if (time - since_ < patience_) return {};
+    since_ = time;
+    return concat("has not moved for ", patience_.count(),
+                  " s (dist.timeout_s), ", now.at,
+                  "; does the disk, or the server behind it, still answer?");
+  }
+
+ private:
+  const checkpoint::WriteProgress& progress_;
+  const std::chrono::duration<double> patience_;
+  checkpoint::WriteProgress::Now seen_;
+  std::chrono::steady_clock::time_point since_ =
+      std::chrono::steady_clock::now();
+};
+
+constexpr std::chrono::milliseconds kAlonePause{2};
+constexpr std::chrono::milliseconds kPause{20};
+
+}  // namespace
+
 Saver::Saver(checkpoint::CheckpointStore& store, dist::World& world)
     : store_(store), world_(world) {}
 
-Saver::~Saver() = default;
+Saver::~Saver() {
+  if (!job_ || !job_->thread.joinable()) return;
+  Stall stall(job_->progress, world_.timeout());
+  while (!job_->done) {
+    // The others have been told by now why this rank ends.
+    if (const auto why = stall.look(); why && !world_.place().alone()) {
+      job_->thread.detach();
+      return;
+    }
+    std::this_thread::sleep_for(kAlonePause);
+  }
+  job_->thread.join();
+}
 
 void Saver::begin(std::int64_t step, HostState state,
                   std::vector<checkpoint::TextPart> texts) {
-  job_ = std::make_unique<Job>(step, std::move(state));
+  job_ = std::make_shared<Job>(step, std::move(state));
   Job& job = *job_;
   job.parts.tensors = job.state.parts();
   if (world_.place().first()) {
@@ -100,13 +152,14 @@ void Saver::begin(std::int64_t step, HostState state,
     }
   }
   if (world_.place().alone()) {
-    job.thread = std::thread([&job, &store = store_] {
-      job.alone = store.save(job.step, job.parts);
-      job.done = true;
+    job.thread = std::thread([self = job_, &store = store_] {
+      self->alone = store.save(self->step, self->parts, &self->progress);
+      self->done = true;
     });
     return;
   }
   std::string begun;
+  world_.working(concat("making a folder in ", store_.folder().string()));
   if (world_.place().first()) {
     try {
       begun = concat("+", store_.begin(step).string());
@@ -120,9 +173,9 @@ void Saver::begin(std::int64_t step, HostState state,
     job.done = true;
     return;
   }
-  job.thread = std::thread([&job] {
-    job.share = write_share(job.folder, job.parts);
-    job.done = true;
+  job.thread = std::thread([self = job_] {
+    self->share = write_share(self->folder, self->parts, self->progress);
+    self->done = true;
   });
 }
 
@@ -136,18 +189,26 @@ std::optional<SaveOutcome> Saver::poll() {
 
 std::optional<SaveOutcome> Saver::finish() {
   if (!job_) return {};
-  if (world_.place().alone()) {
-    job_->thread.join();
-    return settle();
-  }
+  const bool alone = world_.place().alone();
+  Stall stall(job_->progress, world_.timeout());
   for (;;) {
     if (auto outcome = poll()) return outcome;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (const auto why = job_->done ? std::nullopt : stall.look()) {
+      const std::string what =
+          concat("the save of step ", job_->step, " ", *why);
+      if (!alone) {
+        job_->thread.detach();
+        throw Error(what);
+      }
+      log::warn(what);
+    }
+    std::this_thread::sleep_for(alone ? kAlonePause : kPause);
   }
 }
 
 SaveOutcome Saver::settle() {
-  const std::unique_ptr<Job> job = std::move(job_);
+  const std::shared_ptr<Job> job = std::move(job_);
+  if (job->thread.joinable()) job->thread.join();
   SaveOutcome outcome;
   outcome.step = job->step;
   SaveResult& result = outcome.result;
@@ -173,6 +234,8 @@ SaveOutcome Saver::settle() {
         result.problem = concat("rank ", rank, ": ", share.problem);
       }
     }
+    world_.working(
+        concat("giving its name to ", store_.path_of(job->step).string()));
     if (result.status != SaveStatus::kSaved) {
       if (first) store_.discard(job->step);
     } else {

@@ -59,6 +59,26 @@ TEST(Safetensors, what_is_written_is_read) {
   EXPECT_EQ(file.metadata(), (Metadata{{"format", "pt"}, {"step", "12"}}));
 }
 
+// Somebody who waits sees that it moves: with every block, and with every sync
+// of 64 MiB and the last.
+TEST(Safetensors, shows_how_far_it_has_come) {
+  const test::TempDir dir;
+  const auto path = dir / "a.safetensors";
+  WriteProgress progress;
+  write_safetensors(path, some_tensors().views(), {}, &progress);
+  const std::uint64_t few = progress.now().count;
+  EXPECT_EQ(progress.now().at, "reading back " + path.string());
+  test::Tensors large;
+  const std::int64_t megabytes = 65;
+  large.add<float>("w", DType::kF32, {megabytes << 18},
+                   std::vector<float>(megabytes << 18, 1.0F));
+  WriteProgress longer;
+  write_safetensors(path, large.views(), {}, &longer);
+  // 64 blocks more; around the sync between two of them two places more.
+  EXPECT_GE(longer.now().count, few + 64 + 2 - some_tensors().views().size());
+  EXPECT_EQ(size_of_file(path) >> 20, 65U);
+}
+
 // Against the format's text, not against our own reader.
 TEST(Safetensors, C5_the_bytes_are_those_of_the_format) {
   const test::TempDir dir;

@@ -20,6 +20,7 @@
 
 #include "osdn/checkpoint/manifest.h"
 #include "osdn/checkpoint/safetensors.h"
+#include "osdn/checkpoint/write_progress.h"
 #include "osdn/core/tensor_view.h"
 
 namespace osdn::checkpoint {
@@ -53,12 +54,14 @@ struct CheckpointParts {
 
 /// Why the state must not be kept: what the caller knows, or the first NaN or
 /// infinity in a tensor; empty for none.
-std::string find_fault(const CheckpointParts& parts);
+std::string find_fault(const CheckpointParts& parts,
+                       WriteProgress* progress = nullptr);
 
 /// Writes and syncs the parts' files; the entries of a manifest for them.
 /// Throws Error.
 std::vector<ManifestFile> write_parts(const std::filesystem::path& folder,
-                                      const CheckpointParts& parts);
+                                      const CheckpointParts& parts,
+                                      WriteProgress* progress = nullptr);
 
 enum class SaveStatus {
   kSaved,
@@ -109,7 +112,8 @@ class CheckpointStore {
   /// again later; Error is thrown only for parts that make no sense (a negative
   /// step, a file name twice or with a folder in it). A checkpoint of the same
   /// step is replaced.
-  SaveResult save(std::int64_t step, const CheckpointParts& parts);
+  SaveResult save(std::int64_t step, const CheckpointParts& parts,
+                  WriteProgress* progress = nullptr);
 
   // A save in steps, for several writers that share the file system: one calls
   // begin(); all write_parts() into the folder that it gives; the one commits

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "osdn/checkpoint/write_progress.h"
 #include "osdn/core/file.h"
 #include "osdn/core/tensor_view.h"
 
@@ -58,14 +59,15 @@ struct WrittenFile {
 };
 
 /// Writes `tensors` to `path` (created or emptied), largest element type first
-/// so that all are aligned, otherwise in the given order; syncs; opens the file
-/// again and compares names, dtypes, shapes and metadata. "format": "pt" is
-/// added to the metadata unless it names a format; other readers want it. The
-/// file is not renamed into place: callers that need that write into a folder
-/// or file of their own and rename it. Throws Error; the file may then be left
-/// in part.
+/// so that all are aligned, otherwise in the given order; syncs every 64 MB,
+/// which shows a slow disk's progress, and at the end; opens the file again and
+/// compares names, dtypes, shapes and metadata. "format": "pt" is added to the
+/// metadata unless it names a format; other readers want it. The file is not
+/// renamed into place: callers that need that write into a folder or file of
+/// their own and rename it. Throws Error; the file may then be left in part.
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorView> tensors,
-                              const Metadata& metadata = {});
+                              const Metadata& metadata = {},
+                              WriteProgress* progress = nullptr);
 
 }  // namespace osdn::checkpoint

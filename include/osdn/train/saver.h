@@ -26,7 +26,8 @@ class Saver {
  public:
   /// Both outlive it.
   Saver(checkpoint::CheckpointStore& store, dist::World& world);
-  /// Waits for this rank's writing.
+  /// Waits for this rank's writing; among several ranks only as long as it
+  /// moves.
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
@@ -37,7 +38,9 @@ class Saver {
   bool under_way() const { return job_ != nullptr; }
   /// The outcome of the save under way if it is at its end.
   std::optional<SaveOutcome> poll();
-  /// Waits for the save under way; nothing when there is none.
+  /// Waits for the save under way; nothing when there is none. Throws Error
+  /// saying which file when this rank's writing has not moved for the world's
+  /// time-out; a rank that is alone only warns.
   std::optional<SaveOutcome> finish();
 
  private:
@@ -46,7 +49,7 @@ class Saver {
 
   checkpoint::CheckpointStore& store_;
   dist::World& world_;
-  std::unique_ptr<Job> job_;
+  std::shared_ptr<Job> job_;
 };
 
 }  // namespace osdn::train
