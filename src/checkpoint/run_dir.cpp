@@ -21,8 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // What a run writes, the checkpoints first: see check_run_dir.
-constexpr std::array<std::string_view, 4> kRunEntries = {
-    kCheckpointFolder, kStepLogName, "log.rewound.jsonl", kConfigName};
+constexpr std::array<std::string_view, 5> kRunEntries = {
+    kCheckpointFolder, kStepLogName, "log.rewound.jsonl", kConfigName,
+    kFailuresName};
 
 void make_folder(const fs::path& folder) {
   std::error_code error;

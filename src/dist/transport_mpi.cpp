@@ -14,6 +14,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/host.h"
+#include "osdn/dist/launcher.h"
 #include "osdn/dist/transport.h"
 #include "osdn/dist/world.h"
 
@@ -199,6 +200,7 @@ class MpiTransport final : public Transport {
 
 std::unique_ptr<Transport> join_ranks(std::chrono::duration<double> timeout) {
   if (!launched_rank()) return nullptr;
+  remember_launcher();
   auto transport = std::make_unique<MpiTransport>();
   transport->wait_for_start(timeout);
   return transport;

@@ -10,6 +10,7 @@
 #include "osdn/core/env.h"
 #include "osdn/core/error.h"
 #include "osdn/core/host.h"
+#include "osdn/dist/launcher.h"
 #include "osdn/dist/transport.h"
 
 namespace osdn::dist {
@@ -96,6 +97,10 @@ void World::start_watch(WatchOptions options) {
   options.size = place_.size;
   options.host = place_.host;
   options.timeout = timeout_;
+  options.look = [look = options.look] {
+    const std::string trouble = launcher_trouble();
+    return trouble.empty() && look ? look() : trouble;
+  };
   watch_ = std::make_unique<Watch>(
       options, [this](const std::string& text) { return from_first(text); });
 }

@@ -14,6 +14,7 @@ inline constexpr std::string_view kCheckpointFolder = "checkpoints";
 inline constexpr std::string_view kStepLogName = "log.jsonl";
 inline constexpr std::string_view kConfigName = "config.json";
 inline constexpr std::string_view kLockName = "run.lock";
+inline constexpr std::string_view kFailuresName = "failures.log";
 
 /// While it lives, no other process can take the same folder (flock on
 /// run.lock, which the system drops when the process ends in any way).

@@ -79,7 +79,8 @@ class World {
   /// to the others before it goes on.
   void run(const std::function<void()>& work);
 
-  /// Collective: from now on the ranks look after each other (watch.h).
+  /// Collective: from now on the ranks look after each other (watch.h), and
+  /// after their launcher.
   void start_watch(WatchOptions options);
   /// From now on all ranks come to the same collective calls in step: one that
   /// does not is looked for, not only one that is gone.
