@@ -177,10 +177,13 @@ double seconds_until_limit(double before_s) {
       std::from_chars(end->data(), end->data() + end->size(), unix_end).ptr !=
           end->data() + end->size()) {
     throw Error(
-        concat("--signal-before: there is no time limit to stop before; "
-               "Slurm sets SLURM_JOB_END_TIME, which is ",
-               end ? concat("\"", *end, "\"") : "not set",
-               ". Use --stop-after, or let the scheduler send SIGTERM"),
+        concat(
+            "--signal-before: there is no time limit to stop before; "
+            "Slurm's SLURM_JOB_END_TIME is ",
+            end ? concat("\"", *end, "\"") : "not set",
+            ". Where Slurm does not set it: export SLURM_JOB_END_TIME=$(date "
+            "-d \"$(squeue -h -j $SLURM_JOB_ID -o %e)\" +%s); or use "
+            "--stop-after, or let the scheduler send SIGTERM"),
         ExitCode::kUsage);
   }
   const std::chrono::duration<double> now =

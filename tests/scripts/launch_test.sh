@@ -93,9 +93,21 @@ expect_output "a host is gone"
 echo "- Slurm"
 cat >"$work/bin/srun" <<'END'
 #!/usr/bin/env bash
-echo "$SRUN_CPUS_PER_TASK $*"
+echo "$SRUN_CPUS_PER_TASK ${SLURM_JOB_END_TIME:-no end} $*"
 END
-chmod +x "$work/bin/srun"
-SLURM_CPUS_PER_TASK=7 expect_ok bash "$source_dir/scripts/slurm/train.sbatch" --config a.json
-expect_output "7 --mpi=pmix"
+cat >"$work/bin/squeue" <<'END'
+#!/usr/bin/env bash
+[[ $* == *"--jobs=12 "* ]] && echo "$END_OF_JOB"
+END
+chmod +x "$work/bin/srun" "$work/bin/squeue"
+export SLURM_CPUS_PER_TASK=7 SLURM_JOB_ID=12 TZ=UTC
+batch=(bash "$source_dir/scripts/slurm/train.sbatch" --config a.json)
+SLURM_JOB_END_TIME=99 expect_ok "${batch[@]}"
+expect_output "7 99 --mpi=pmix"
 expect_output "osdn-train --resume auto --signal-before 10m --config a.json"
+END_OF_JOB=2026-11-30T05:57:04 expect_ok "${batch[@]}"
+expect_output "7 1796018224 --mpi=pmix"
+expect_output "--signal-before 10m"
+END_OF_JOB=NONE expect_ok "${batch[@]}"
+expect_output "7 no end --mpi=pmix"
+expect_output "osdn-train --resume auto --config a.json"
