@@ -11,6 +11,8 @@
 #include "first_speaks.h"
 #include "osdn/arch/dry_run.h"
 #include "osdn/config/reader.h"
+#include "osdn/config/validate.h"
+#include "osdn/core/concat.h"
 #include "osdn/core/log.h"
 #include "osdn/core/run_main.h"
 #include "osdn/core/short_spin.h"
@@ -23,57 +25,96 @@ namespace {
 
 using osdn::ExitCode;
 
-ExitCode train(int argc, char** argv) {
-  CLI::App app("Trains a language model from token shards.", "osdn-train");
-  app.set_version_flag("--version", osdn::version_line("osdn-train"));
+struct Arguments {
   osdn::config::LoadRequest load;
-  std::string run_dir;
+  osdn::train::RunRequest request;
   std::string resume = "never";
   std::optional<std::string> stop_after;
   std::optional<std::string> signal_before;
-  bool overwrite = false;
   bool dry_run = false;
   bool print_config = false;
-  app.add_option("--config", load.config,
+
+  bool trains() const { return !dry_run && !print_config; }
+};
+
+void add_configuration(CLI::App& app, Arguments& args) {
+  app.add_option("--config", args.load.config,
                  "configuration: a path, or a name in $OSDN_CONFIG_PATH or "
                  "among the configurations that come with osdn")
       ->required()
       ->check(osdn::apps::check_path);
-  app.add_option("--set", load.overrides,
+  app.add_option("--set", args.load.overrides,
                  "KEY=VALUE, for example training.steps=100; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--run-dir", run_dir,
-                 "folder of everything that the run writes; else run_dir of "
-                 "the configuration")
+  app.add_option("--run-dir", args.load.run_dir,
+                 "folder of everything that the run writes, instead of the "
+                 "configuration's run_dir")
       ->check(osdn::apps::check_path);
-  CLI::Option* resume_option =
-      app.add_option("--resume", resume,
-                     "auto: go on from the newest sound checkpoint; never; or "
-                     "the folder of a checkpoint or of another run")
-          ->check(osdn::apps::check_path)
-          ->capture_default_str();
-  app.add_flag("--overwrite", overwrite,
+  app.add_flag("--dry-run", args.dry_run,
+               "print configuration, parameters, memory and schedule; touch "
+               "nothing");
+  app.add_flag("--print-config", args.print_config,
+               "print the resolved configuration; touch nothing");
+}
+
+void add_run(CLI::App& app, Arguments& args) {
+  app.add_option("--resume", args.resume,
+                 "auto: go on from the newest sound checkpoint; never; or "
+                 "the folder of a checkpoint or of another run")
+      ->check(osdn::apps::check_path)
+      ->capture_default_str();
+  app.add_flag("--overwrite", args.request.overwrite,
                "move an older run in the folder aside and start anew");
-  app.add_option("--stop-after", stop_after,
+  app.add_option("--stop-after", args.stop_after,
                  "stop as on SIGTERM after this long, for example 15m");
-  app.add_option("--signal-before", signal_before,
+  app.add_option("--signal-before", args.signal_before,
                  "stop as on SIGTERM so long before the end of the time limit "
                  "of a Slurm job, for example 5m");
-  osdn::train::RunRequest request;
-  app.add_option("--peak-tflops", request.peak_tflops,
+  app.add_option("--peak-tflops", args.request.peak_tflops,
                  "of the GPU in dense bf16, for the utilisation of one that "
                  "osdn does not know")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--dry-run", dry_run,
-               "print configuration, parameters, memory and schedule; touch "
-               "nothing");
-  app.add_flag("--print-config", print_config,
-               "print the resolved configuration; touch nothing");
+}
+
+/// Collective: refuses ranks of which some train and others do not.
+void check_tasks(osdn::dist::World& world, const Arguments& args) {
+  const std::vector<std::string> tasks =
+      world.all(args.dry_run        ? "--dry-run"
+                : args.print_config ? "--print-config"
+                                    : "training");
+  for (std::size_t rank = 1; rank < tasks.size(); ++rank) {
+    if (tasks[rank] == tasks.front()) continue;
+    world.throw_agreed(
+        osdn::concat("the ranks do not fit together: rank 0 was started for ",
+                     tasks.front(), " and rank ", rank, " for ", tasks[rank]),
+        ExitCode::kUsage);
+  }
+}
+
+/// What touches nothing: rank 0 says it for all.
+void print(const Arguments& args, osdn::dist::World& world) {
+  const osdn::config::Config& config = args.request.config;
+  if (args.print_config) {
+    std::cout << osdn::config::to_json(config);
+    return;
+  }
+  const int ranks = world.transport() ? world.place().size : 0;
+  world.agree([&] {
+    if (ranks > 0) osdn::config::validate_ranks(config, ranks);
+  });
+  std::cout << osdn::arch::dry_run_report(config, ranks);
+}
+
+ExitCode train(int argc, char** argv) {
+  CLI::App app("Trains a language model from token shards.", "osdn-train");
+  app.set_version_flag("--version", osdn::version_line("osdn-train"));
+  Arguments args;
+  add_configuration(app, args);
+  add_run(app, args);
   if (const auto code = osdn::apps::parse(app, argc, argv)) {
     return *code;
   }
-  const bool trains = !dry_run && !print_config;
-  if (trains) {
+  if (args.trains()) {
     osdn::train::hold_stop_signals();
     // Who reads the progress may go away; training goes on.
     std::signal(SIGPIPE, SIG_IGN);
@@ -81,38 +122,29 @@ ExitCode train(int argc, char** argv) {
   }
 
   osdn::dist::World world;
+  osdn::train::RunRequest& request = args.request;
   request.world = &world;
   osdn::apps::first_speaks(world);
-  world.agree([&] { request.config = osdn::config::load(load); });
-  if (!run_dir.empty()) {
-    request.config.run_dir = run_dir;
-  }
-  if (!trains && !world.place().first()) {
-    return ExitCode::kOk;
-  }
-  if (print_config) {
-    std::cout << osdn::config::to_json(request.config);
-    return ExitCode::kOk;
-  }
-  if (dry_run) {
-    std::cout << osdn::arch::dry_run_report(request.config);
+  check_tasks(world, args);
+  world.agree([&] { request.config = osdn::config::load(args.load); });
+  if (!args.trains()) {
+    print(args, world);
     return ExitCode::kOk;
   }
   if (world.place().first()) {
     osdn::log::set_level(
         osdn::log::level_from_name(request.config.logging.level));
   }
-  if (resume_option->count() > 0) {
-    osdn::train::set_resume(request, resume);
-  }
-  request.overwrite = overwrite;
-  if (stop_after) {
-    request.stop_after_s = osdn::train::parse_duration(*stop_after);
-  }
-  if (signal_before) {
-    request.signal_in_s = osdn::train::seconds_until_limit(
-        osdn::train::parse_duration(*signal_before));
-  }
+  world.agree([&] {
+    osdn::train::set_resume(request, args.resume);
+    if (args.stop_after) {
+      request.stop_after_s = osdn::train::parse_duration(*args.stop_after);
+    }
+    if (args.signal_before) {
+      request.signal_in_s = osdn::train::seconds_until_limit(
+          osdn::train::parse_duration(*args.signal_before));
+    }
+  });
   request.command_line.assign(argv, argv + argc);
   osdn::train::run(request);
   return ExitCode::kOk;

@@ -117,37 +117,50 @@ std::vector<Compute> computes_of(const config::TrainingConfig& training) {
   return {Compute::kF32, Compute::kBF16};
 }
 
-std::string memory_text(const Config& config) {
+std::string memory_text(const Config& config, int ranks) {
   const std::int64_t tokens =
       config.training.micro_batch * config.data.sequence_length;
   std::string out;
   for (const Compute compute : computes_of(config.training)) {
-    const Memory memory = estimate_memory(config.model, compute, tokens);
-    out += concat("Memory, estimated, computing in ", name_of(compute),
-                  " on micro-batches of ", with_separators(tokens), " tokens\n",
-                  row("weights", bytes_text(memory.weights)),
-                  row("gradients", bytes_text(memory.gradients)),
-                  row("optimizer", bytes_text(memory.optimizer)),
-                  row("activations", bytes_text(memory.activations)),
-                  row("total", bytes_text(memory.total())), "\n");
+    const Memory memory = ranks == 0
+                              ? estimate_memory(config.model, compute, tokens)
+                              : estimate_rank_memory(config.model, config.dist,
+                                                     compute, tokens, ranks);
+    const std::string whose =
+        ranks == 0
+            ? ""
+            : concat(" of each of ", ranks, " ranks, optimizer ",
+                     config.dist.shard_optimizer ? "sharded" : "on every one");
+    out +=
+        concat("Memory", whose, ", estimated, computing in ", name_of(compute),
+               " on micro-batches of ", with_separators(tokens), " tokens\n",
+               row("weights", bytes_text(memory.weights)),
+               row("gradients", bytes_text(memory.gradients)),
+               ranks == 0 ? "" : row("exchange", bytes_text(memory.buckets)),
+               row("optimizer", bytes_text(memory.optimizer)),
+               row("activations", bytes_text(memory.activations)),
+               row("total", bytes_text(memory.total())), "\n");
   }
   return out;
 }
 
-std::string work_text(const Config& config) {
+std::string work_text(const Config& config, int ranks) {
   const bool documents = config.data.packing == "documents";
   const std::int64_t tokens =
       config.training.global_batch * config.data.sequence_length;
   const std::string at_most = documents ? "at most " : "";
   const Flops flops = flops_per_token(config.model, config.data.context_length);
-  std::string out =
-      concat("Tokens a step: ", at_most, with_separators(tokens), " (",
-             config.training.global_batch, " rows of ",
-             with_separators(config.data.sequence_length), ", ",
-             config.training.global_batch / config.training.micro_batch,
-             " micro-batches)\n", "Tokens in all: ", at_most,
-             with_separators(tokens * config.training.steps), " in ",
-             with_separators(config.training.steps), " steps\n");
+  const std::int64_t micro_batches =
+      config.training.global_batch / config.training.micro_batch;
+  std::string out = concat(
+      "Tokens a step: ", at_most, with_separators(tokens), " (",
+      config.training.global_batch, " rows of ",
+      with_separators(config.data.sequence_length), ", ", micro_batches,
+      " micro-batches",
+      ranks == 0 ? "" : concat(", ", micro_batches / ranks, " on each rank"),
+      ")\n", "Tokens in all: ", at_most,
+      with_separators(tokens * config.training.steps), " in ",
+      with_separators(config.training.steps), " steps\n");
   if (documents) {
     out += "  Rows end between documents, so some places stay empty.\n";
   }
@@ -210,11 +223,11 @@ std::string with_separators(std::int64_t number) {
   return digits;
 }
 
-std::string dry_run_report(const Config& config) {
+std::string dry_run_report(const Config& config, int ranks) {
   const std::vector<Parameter> table = parameter_table(config.model);
   return concat("Configuration\n", config::to_json(config), "\n",
                 parameters_text(table), "\n", decay_text(config, table), "\n",
-                memory_text(config), work_text(config), "\n",
+                memory_text(config, ranks), work_text(config, ranks), "\n",
                 schedule_text(config));
 }
 

@@ -97,15 +97,26 @@ std::string name_of(Compute compute) {
   return "";
 }
 
+namespace {
+
+/// P and P_32.
+struct ParameterCounts {
+  explicit ParameterCounts(const ModelConfig& model) {
+    for (const Parameter& parameter : parameter_table(model)) {
+      const auto count = static_cast<double>(parameter.numel());
+      all += count;
+      fp32 += parameter.keep_fp32 ? count : 0;
+    }
+  }
+  double all = 0;
+  double fp32 = 0;
+};
+
+}  // namespace
+
 Memory estimate_memory(const ModelConfig& model, Compute compute,
                        std::int64_t tokens) {
-  double parameters = 0;
-  double fp32_parameters = 0;
-  for (const Parameter& parameter : parameter_table(model)) {
-    const auto count = static_cast<double>(parameter.numel());
-    parameters += count;
-    fp32_parameters += parameter.keep_fp32 ? count : 0;
-  }
+  const auto [parameters, fp32_parameters] = ParameterCounts(model);
   const double master = compute == Compute::kF64 ? 8 : 4;
   const double computed = compute == Compute::kBF16 ? 2 : master;
   const Widths w(model);
@@ -124,6 +135,26 @@ Memory estimate_memory(const ModelConfig& model, Compute compute,
            computed +
        (w.layers * masters_per_token(model, w) + w.softmax_layers * w.heads) *
            master);
+  return memory;
+}
+
+Memory estimate_rank_memory(const ModelConfig& model,
+                            const config::DistConfig& dist, Compute compute,
+                            std::int64_t tokens, int ranks) {
+  const auto [parameters, fp32_parameters] = ParameterCounts(model);
+  const double others = parameters - fp32_parameters;
+  Memory memory = estimate_memory(model, compute, tokens);
+  const double reduced = compute == Compute::kF64      ? 8
+                         : dist.reduce_dtype == "bf16" ? 2
+                                                       : 4;
+  const double reduced_fp32 = compute == Compute::kBF16 ? 4 : reduced;
+  memory.buckets = reduced * others + reduced_fp32 * fp32_parameters;
+  if (dist.shard_optimizer) {
+    memory.optimizer /= ranks;
+    if (compute == Compute::kBF16) {
+      memory.weights -= 4 * others * (ranks - 1) / ranks;
+    }
+  }
   return memory;
 }
 

@@ -296,11 +296,13 @@ void add_rest(std::vector<Key>& keys) {
 
 std::vector<Key> make_table() {
   std::vector<Key> keys;
-  keys.push_back(Row("run_dir", OSDN_MEMBER(run_dir),
-                     "Folder of everything that the run writes.")
-                     .required()
-                     .path()
-                     .also({"output_dir", "out_dir", "dump_folder"}));
+  keys.push_back(
+      Row("run_dir", OSDN_MEMBER(run_dir),
+          "Folder of everything that the run writes; `--run-dir` stands above "
+          "it.")
+          .required()
+          .path()
+          .also({"output_dir", "out_dir", "dump_folder"}));
   for (Key& key : model_keys()) {
     keys.push_back(std::move(key));
   }

@@ -423,23 +423,51 @@ void apply_override(JsonNode& root, const std::string& text,
   }
 }
 
-}  // namespace
+// The value is a string, whatever it looks like.
+void put_run_dir(JsonNode& root, const std::string& folder,
+                 std::vector<std::string>& problems) {
+  const std::string origin = concat("--run-dir ", folder);
+  if (first_invalid_utf8(folder)) {
+    problems.push_back("--run-dir: the folder's name is not UTF-8.");
+    return;
+  }
+  JsonMember* member = root.find("run_dir");
+  if (member == nullptr) {
+    root.members.emplace_back().name = "run_dir";
+    member = &root.members.back();
+  }
+  member->origin = origin;
+  member->value = {};
+  member->value.type = JsonNode::Type::kString;
+  member->value.text = folder;
+  mark_override(member->value, origin);
+}
 
-Config parse(std::string_view text, const std::string& name,
-             const std::vector<std::string>& overrides) {
+Config resolve(std::string_view text, const std::string& name,
+               const std::vector<std::string>& overrides,
+               const std::string& run_dir) {
   std::vector<std::string> problems;
   JsonNode root = parse_json(text, name, problems);
   if (root.type == JsonNode::Type::kObject) {
     for (const std::string& override_text : overrides) {
       apply_override(root, override_text, problems);
     }
+    if (!run_dir.empty()) put_run_dir(root, run_dir, problems);
   }
   return Resolver(name, std::move(problems)).resolve(root);
 }
 
+}  // namespace
+
+Config parse(std::string_view text, const std::string& name,
+             const std::vector<std::string>& overrides) {
+  return resolve(text, name, overrides, "");
+}
+
 Config load(const LoadRequest& request) {
   const std::filesystem::path path = find_config(request.config);
-  return parse(read_file(path), path.string(), request.overrides);
+  return resolve(read_file(path), path.string(), request.overrides,
+                 request.run_dir);
 }
 
 }  // namespace osdn::config

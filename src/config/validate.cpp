@@ -12,6 +12,7 @@
 
 #include "key_table.h"
 #include "osdn/core/concat.h"
+#include "osdn/core/error.h"
 #include "problems.h"
 
 namespace osdn::config {
@@ -457,6 +458,17 @@ void validate(const Config& config) {
       });
   problems.insert(problems.end(), combined.begin(), combined.end());
   throw_problems(problems, "the configuration");
+}
+
+void validate_ranks(const Config& config, int ranks) {
+  const std::int64_t group = ranks * config.training.micro_batch;
+  if (config.training.global_batch % group == 0) return;
+  throw Error(
+      concat("training.global_batch is ", config.training.global_batch,
+             ", which is no multiple of ", ranks,
+             " ranks times training.micro_batch ", config.training.micro_batch,
+             "; use ", group, ", ", 2 * group, ", ", 3 * group, ", ..."),
+      ExitCode::kUsage);
 }
 
 }  // namespace osdn::config

@@ -14,11 +14,11 @@ namespace {
 using nlohmann::json;
 
 json to_json(const RankFacts& facts, const dist::Place& place) {
-  return {{"program", facts.program},   {"config", facts.config},
-          {"data", facts.data},         {"validation", facts.validation},
-          {"device", facts.device},     {"dtype", facts.dtype},
-          {"gpu_uuid", facts.gpu_uuid}, {"where", facts.where},
-          {"host", place.host}};
+  return {{"program", facts.program},       {"config", facts.config},
+          {"start", facts.start},           {"data", facts.data},
+          {"validation", facts.validation}, {"device", facts.device},
+          {"dtype", facts.dtype},           {"gpu_uuid", facts.gpu_uuid},
+          {"where", facts.where},           {"host", place.host}};
 }
 
 std::string name_of(const std::vector<json>& ranks, std::size_t rank) {
@@ -53,6 +53,7 @@ std::string difference(const std::vector<json>& ranks, std::size_t rank) {
   for (const auto& [key, what] :
        {std::pair{"program",
                   "they run different builds of the program, hashes"},
+        std::pair{"start", "their options differ"},
         std::pair{"data", "data.train holds different tokens, fingerprints"},
         std::pair{"validation",
                   "data.validation holds different tokens, fingerprints"},
@@ -96,6 +97,16 @@ void check_ranks(dist::World& world, const RankFacts& facts) {
     world.throw_agreed(concat("the ranks do not fit together:", problems),
                        ExitCode::kUsage);
   }
+}
+
+std::string start_text(const RunRequest& request) {
+  std::string text = "--resume never";
+  if (request.resume == ResumeMode::kAuto) {
+    text = "--resume auto";
+  } else if (request.resume == ResumeMode::kFrom) {
+    text = concat("--resume ", request.resume_from.string());
+  }
+  return request.overwrite ? concat(text, " --overwrite") : text;
 }
 
 std::string program_hash() {

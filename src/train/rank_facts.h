@@ -4,12 +4,14 @@
 #include <string>
 
 #include "osdn/dist/world.h"
+#include "osdn/train/run.h"
 
 namespace osdn::train {
 
 struct RankFacts {
   std::string program;  ///< hash of the executable
   std::string config;   ///< resolved, JSON
+  std::string start;    ///< "--resume auto": what its options say of that
   std::string data;     ///< fingerprint of what is trained on
   std::string validation;
   std::string device;    ///< "cpu", "cuda"
@@ -22,6 +24,9 @@ struct RankFacts {
 /// when they differ, naming what and between which ranks, or when two compute
 /// on one GPU.
 void check_ranks(dist::World& world, const RankFacts& facts);
+
+/// For RankFacts::start.
+std::string start_text(const RunRequest& request);
 
 /// Hash of the running program's file.
 std::string program_hash();

@@ -1,12 +1,15 @@
 #include "osdn/train/run.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <utility>
 
+#include "failure_record.h"
 #include "invocation.h"
 #include "osdn/checkpoint/run_dir.h"
 #include "osdn/config/reader.h"
+#include "osdn/config/validate.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
@@ -116,7 +119,10 @@ class Run {
   void go() {
     world_.set_timeout(std::chrono::duration<double>(config_.dist.timeout_s));
     dist::WatchOptions watch;
-    watch.on_failure = dist::end_process("osdn-train");
+    watch.on_failure =
+        dist::end_process("osdn-train", [this](const std::string& line) {
+          if (recording_) record_failure(run_dir_, world_.place().rank, line);
+        });
     watch.look = dist::nccl_trouble;
     world_.start_watch(watch);
     world_.run([this] { run_as_rank(); });
@@ -193,6 +199,7 @@ class Run {
                      .observer = request_.observer,
                      .peak_tflops = request_.peak_tflops});
     world_.expect_steps();
+    recording_ = true;
     trainer.run();
   }
 
@@ -201,17 +208,7 @@ class Run {
       throw Error("--overwrite and --resume auto contradict each other",
                   ExitCode::kUsage);
     }
-    const std::int64_t ranks = world_.place().size;
-    const std::int64_t group = ranks * config_.training.micro_batch;
-    if (config_.training.global_batch % group != 0) {
-      throw Error(
-          concat("training.global_batch is ", config_.training.global_batch,
-                 ", which is no multiple of ", ranks,
-                 " ranks times training.micro_batch ",
-                 config_.training.micro_batch, "; use ", group, ", ", 2 * group,
-                 ", ", 3 * group, ", ..."),
-          ExitCode::kUsage);
-    }
+    config::validate_ranks(config_, world_.place().size);
   }
 
   // Cores and GPU of this rank.
@@ -249,6 +246,7 @@ class Run {
     RankFacts facts;
     facts.program = program_hash();
     facts.config = config::to_json(config_);
+    facts.start = start_text(request_);
     facts.data = fresh_state().data_fingerprint;
     if (validation_data_) {
       facts.validation = to_hex(validation_data_->content_hash());
@@ -455,6 +453,7 @@ class Run {
   dist::World& world_;
   ComputeChoice compute_;
   StopRequest stop_;
+  std::atomic<bool> recording_{false};  // the folder is this run's
   checkpoint::CheckpointStore store_;
   std::shared_ptr<const data::TokenDataset> train_;
   std::shared_ptr<const data::TokenDataset> validation_data_;

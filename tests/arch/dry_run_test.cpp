@@ -96,6 +96,18 @@ TEST(DryRun, memory_of_the_precisions_that_the_run_may_use) {
               HasSubstr("micro-batches of 262,144 tokens"));
 }
 
+TEST(DryRun, says_what_each_of_several_ranks_takes) {
+  const config::Config config = config::load(
+      {source_config("1.3b_deltanet.json"), {"training.device=cuda"}});
+  const std::string text = dry_run_report(config, 4);
+  EXPECT_THAT(text, HasSubstr("Memory of each of 4 ranks, optimizer sharded"));
+  EXPECT_THAT(text, HasSubstr("8 micro-batches, 2 on each rank"));
+  EXPECT_THAT(text, HasSubstr("  exchange "));
+  // 1.37e9 parameters: moments of 8 bytes, a quarter of them.
+  EXPECT_THAT(text, HasSubstr("optimizer               2.54 GiB"));
+  EXPECT_THAT(dry_run_report(config), Not(HasSubstr("exchange")));
+}
+
 TEST(DryRun, R2_says_where_training_leaves_the_schedule) {
   EXPECT_THAT(report_of("340m_deltanet.json", {"training.steps=50"}),
               HasSubstr("Training stops after 50 steps, before the"));

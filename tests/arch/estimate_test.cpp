@@ -87,6 +87,43 @@ TEST(Estimate, memory_of_parameters_is_exact) {
                                twice.activations);
 }
 
+// train::Replica: each rank has its part of moments and masters, and buckets of
+// all gradients.
+TEST(Estimate, memory_of_a_rank_is_exact) {
+  const ModelConfig model = small(LayerKind::kKda);
+  double all = 0;
+  double fp32 = 0;
+  for (const Parameter& parameter : parameter_table(model)) {
+    const auto count = static_cast<double>(parameter.numel());
+    all += count;
+    fp32 += parameter.keep_fp32 ? count : 0;
+  }
+  ASSERT_GT(fp32, 0);
+  config::DistConfig dist;
+  dist.shard_optimizer = true;
+  const auto of_rank = [&](Compute compute) {
+    return estimate_rank_memory(model, dist, compute, 64, 4);
+  };
+  Memory half = of_rank(Compute::kBF16);
+  EXPECT_DOUBLE_EQ(half.optimizer, 2 * all);
+  EXPECT_DOUBLE_EQ(half.weights, 4 * fp32 + (2 + 1) * (all - fp32));
+  EXPECT_DOUBLE_EQ(half.buckets, 4 * all);
+  EXPECT_EQ(half.activations,
+            estimate_memory(model, Compute::kBF16, 64).activations);
+  EXPECT_DOUBLE_EQ(of_rank(Compute::kF32).weights, 4 * all);
+  EXPECT_DOUBLE_EQ(of_rank(Compute::kF64).buckets, 8 * all);
+  dist.reduce_dtype = "bf16";
+  EXPECT_DOUBLE_EQ(of_rank(Compute::kBF16).buckets,
+                   2 * (all - fp32) + 4 * fp32);
+  EXPECT_DOUBLE_EQ(of_rank(Compute::kF32).buckets, 2 * all);
+  dist.shard_optimizer = false;
+  half = of_rank(Compute::kBF16);
+  const Memory alone = estimate_memory(model, Compute::kBF16, 64);
+  EXPECT_EQ(half.optimizer, alone.optimizer);
+  EXPECT_EQ(half.weights, alone.weights);
+  EXPECT_DOUBLE_EQ(half.total(), alone.total() + half.buckets);
+}
+
 TEST(Estimate, activations_follow_the_formula) {
   ModelConfig model = small(LayerKind::kDeltaNet);
   const double computed = 4 * 32 + 4 * (3 * 32) + 2 * 32 + 4 * 40;

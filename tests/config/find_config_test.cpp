@@ -11,6 +11,7 @@
 #include "osdn/core/env.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "support/message_of.h"
 #include "support/temp_dir.h"
 
 namespace osdn::config {
@@ -92,6 +93,33 @@ TEST(FindConfig, not_found_lists_places_and_names) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("is a folder"));
   }
+}
+
+TEST(LoadConfig, a_run_folder_takes_the_place_of_the_key_or_of_none) {
+  const test::TempDir folder;
+  const std::string path = (folder / "mine.json").string();
+  write_file_atomic(path, kMinimal);
+  EXPECT_EQ(load({path, {}, "a"}).run_dir, "a");
+  EXPECT_EQ(load({path, {"run_dir=b"}, "a"}).run_dir, "a");
+  EXPECT_EQ(load({path, {"run_dir=b"}, ""}).run_dir, "b");
+  write_file_atomic(path, R"({"data": {"train": ["data/x"]}})");
+  EXPECT_EQ(load({path, {}, "runs/new"}).run_dir, "runs/new");
+  // Whatever it looks like, it is a name.
+  for (const char* name : {"12", "null", "[1]", "\"x\"", "a=b", "{}"}) {
+    EXPECT_EQ(load({path, {}, name}).run_dir, name);
+  }
+  EXPECT_THAT(test::message_of(
+                  [&] {
+                    load({path, {}, ""});
+                  },
+                  ExitCode::kUsage),
+              HasSubstr("run_dir"));
+  EXPECT_THAT(test::message_of(
+                  [&] {
+                    load({path, {}, "a\xff"});
+                  },
+                  ExitCode::kUsage),
+              HasSubstr("--run-dir: the folder's name is not UTF-8"));
 }
 
 TEST(FindConfig, messages_name_the_file_that_was_read) {

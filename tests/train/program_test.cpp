@@ -15,6 +15,7 @@
 
 #include "osdn/config/reader.h"
 #include "osdn/core/random.h"
+#include "support/json.h"
 #include "train/tiny_run.h"
 
 namespace osdn::train {
@@ -66,6 +67,20 @@ TEST(OsdnTrain, dry_run_counts_the_published_model_and_touches_nothing) {
   EXPECT_EQ(program.wait(), 0) << program.err();
   EXPECT_THAT(program.out(), HasSubstr("374,583,488"));
   EXPECT_FALSE(fs::exists(run_dir));
+}
+
+TEST(OsdnTrain, a_run_folder_of_the_command_line_is_enough) {
+  TinyRun tiny;
+  tiny.json.erase("run_dir");
+  const fs::path config = tiny.folder() / "no_folder.json";
+  test::write_json(config, tiny.json);
+  Program without(command({"--config", config.string()}));
+  EXPECT_EQ(without.wait(), 2);
+  EXPECT_THAT(without.err(), HasSubstr("run_dir"));
+  Program with(command({"--config", config.string(), "--run-dir",
+                        tiny.run_dir("given").string()}));
+  EXPECT_EQ(with.wait(), 0) << with.err();
+  EXPECT_EQ(tiny.log("given").size(), 12U);
 }
 
 TEST(OsdnTrain, print_config_prints_what_a_run_would_use) {

@@ -1,138 +1,26 @@
-// Runs of several ranks, started by mpirun on this machine's CPU.
+// Runs of several ranks: the same result, and what does not fit together.
+
+#include "train/ranks.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
-#include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <thread>
 
-#include "osdn/checkpoint/checkpoint_store.h"
 #include "osdn/checkpoint/weight_files.h"
 #include "osdn/core/concat.h"
-#include "support/program.h"
-#include "train/tiny_run.h"
 
 namespace osdn::train {
 namespace {
 
 namespace fs = std::filesystem;
 using test::fingerprints;
+using test::kMpirun;
 using test::Program;
-using test::TinyRun;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kMpirun = "/usr/bin/mpirun";
-
-// 12 rows a step, which 1, 2, 3 and 4 ranks divide.
-class Ranks : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!fs::exists(kMpirun)) {
-      if (std::getenv("CI") != nullptr) FAIL() << "there is no mpirun";
-      GTEST_SKIP() << "there is no mpirun";
-    }
-    // For root in a container; others need it not.
-    ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    tiny.json["training"]["global_batch"] = 12;
-    tiny.json["dist"] = {{"timeout_s", 20}};
-  }
-
-  static std::vector<std::string> mpirun(int ranks) {
-    return {kMpirun, "--oversubscribe",    "--bind-to", "none",
-            "-n",    std::to_string(ranks)};
-  }
-
-  std::vector<std::string> command(int ranks, const std::string& name,
-                                   std::vector<std::string> more = {}) const {
-    std::vector<std::string> all = mpirun(ranks);
-    all.insert(all.end(), {OSDN_BIN_DIR "/osdn-train", "--config",
-                           tiny.config_file(name).string()});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-
-  std::vector<std::string> poisoned(int ranks, const std::string& rank,
-                                    const std::string& step,
-                                    const std::string& what) const {
-    std::vector<std::string> all = mpirun(ranks);
-    all.insert(all.end(), {OSDN_BIN_DIR "/../tests/poisoned_rank",
-                           tiny.config_file().string(), tiny.run_dir().string(),
-                           rank, step, what});
-    return all;
-  }
-
-  void run(int ranks, const std::string& name,
-           std::vector<std::string> more = {}) const {
-    Program program(command(ranks, name, std::move(more)));
-    EXPECT_EQ(program.wait(), 0) << program.err() << program.out();
-  }
-
-  // Processes of a run, by the name of its folder, in order of their start.
-  std::vector<pid_t> processes(const std::string& name) const {
-    std::vector<pid_t> out;
-    const std::string config = tiny.config_file(name).string();
-    for (const auto& entry : fs::directory_iterator("/proc")) {
-      const std::string number = entry.path().filename();
-      if (number.find_first_not_of("0123456789") != std::string::npos) continue;
-      std::ifstream in(entry.path() / "cmdline");
-      std::string text((std::istreambuf_iterator<char>(in)), {});
-      if (text.starts_with(OSDN_BIN_DIR "/osdn-train") &&
-          text.find(config) != std::string::npos) {
-        out.push_back(std::stoi(number));
-      }
-    }
-    std::sort(out.begin(), out.end());
-    return out;
-  }
-
-  // Waits until the run has logged so many steps; false when it ended before.
-  bool reached(Program& program, const std::string& name, std::size_t steps) {
-    while (program.running()) {
-      std::ifstream in(tiny.run_dir(name) / "log.jsonl");
-      std::size_t lines = 0;
-      for (std::string line; std::getline(in, line);) ++lines;
-      if (lines >= steps) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
-  }
-
-  void make_long() {
-    tiny.json["training"]["steps"] = 100000;
-    tiny.json["training"]["validate_every"] = 0;
-    tiny.json["schedule"]["total_steps"] = 100000;
-    tiny.json["checkpoint"]["every"] = 20;
-  }
-
-  // Runs until step 45, when the save of step 20 is done, does something, and
-  // expects a bad end in time.
-  std::string after_step_45(int ranks,
-                            const std::function<void(Program&)>& mischief) {
-    make_long();
-    Program program(command(ranks, "run"));
-    EXPECT_TRUE(reached(program, "run", 45)) << program.err();
-    const auto start = std::chrono::steady_clock::now();
-    mischief(program);
-    EXPECT_NE(program.wait(), 0);
-    EXPECT_LT(std::chrono::steady_clock::now() - start,
-              std::chrono::seconds(60));
-    const checkpoint::CheckpointStore store(tiny.run_dir() / "checkpoints");
-    const auto latest = store.find_latest();
-    EXPECT_TRUE(latest.found && latest.passed_over.empty());
-    EXPECT_THAT(processes("run"), testing::IsEmpty());
-    return program.err();
-  }
-
-  TinyRun tiny;
-};
+using Ranks = test::RanksTest;
 
 void expect_near(const std::vector<report::StepRecord>& a,
                  const std::vector<report::StepRecord>& b, double tolerance) {
@@ -257,6 +145,53 @@ TEST_F(Ranks, ranks_of_different_configurations_are_refused) {
                                    HasSubstr("optimizer.lr: 0.01 and 0.5")));
 }
 
+TEST_F(Ranks, ranks_of_different_options_are_refused) {
+  run(2, "run", {"--set", "training.steps=4"});
+  const auto log_before = tiny.log();
+  const std::vector<
+      std::pair<std::vector<std::string>, std::vector<std::string>>>
+      pairs = {{{"--resume", "auto"}, {}},
+               {{"--resume", "never"}, {"--resume", "auto"}},
+               {{"--resume", "auto"}, {"--resume", tiny.run_dir().string()}},
+               {{}, {"--overwrite"}},
+               {{"--resume", "auto"}, {"--dry-run"}},
+               {{"--print-config"}, {"--resume", "auto"}}};
+  for (const auto& [first, second] : pairs) {
+    std::vector<std::string> all = command(1, "run", first);
+    const std::vector<std::string> other = command(1, "run", second);
+    all.push_back(":");
+    all.insert(all.end(), other.begin() + 4, other.end());
+    Program program(all);
+    EXPECT_NE(program.wait(), 0);
+    EXPECT_THAT(program.err(), HasSubstr("the ranks do not fit together"));
+    for (const auto& options : {first, second}) {
+      if (options.empty() || options.front() == "--resume") continue;
+      EXPECT_THAT(program.err(), HasSubstr(options.front()));
+    }
+    EXPECT_EQ(fingerprints(tiny.log()), fingerprints(log_before));
+  }
+}
+
+TEST_F(Ranks, a_dry_run_says_what_each_rank_takes) {
+  const auto text = [&](int ranks, std::vector<std::string> more) {
+    more.emplace_back("--dry-run");
+    Program program(command(ranks, "run", std::move(more)));
+    EXPECT_EQ(program.wait(), 0) << program.err();
+    const std::string out = program.out();
+    EXPECT_EQ(out.find("Configuration\n"), out.rfind("Configuration\n"));
+    return out;
+  };
+  EXPECT_THAT(text(3, {}),
+              AllOf(HasSubstr("Memory of each of 3 ranks, optimizer sharded"),
+                    HasSubstr("12 micro-batches, 4 on each rank")));
+  EXPECT_THAT(text(2, {"--set", "dist.shard_optimizer=false"}),
+              HasSubstr("of each of 2 ranks, optimizer on every one"));
+  Program program(command(5, "run", {"--dry-run"}));
+  EXPECT_NE(program.wait(), 0);
+  EXPECT_THAT(program.err(), HasSubstr("no multiple of 5 ranks"));
+  EXPECT_FALSE(fs::exists(tiny.run_dir()));
+}
+
 TEST_F(Ranks, ranks_of_different_data_are_refused) {
   // One configuration, two folders that it is read from.
   const fs::path other = tiny.folder() / "other";
@@ -302,104 +237,6 @@ TEST_F(Ranks, P7_a_rank_bound_to_one_core_is_told_how_to_have_more) {
   EXPECT_EQ(program.wait(), 0) << program.err();
   EXPECT_THAT(program.err(), AllOf(HasSubstr("is bound to core "),
                                    HasSubstr("--bind-to none")));
-}
-
-TEST_F(Ranks, P2_an_exception_on_one_rank_ends_all_and_is_named) {
-  Program program(poisoned(3, "2", "9", "throw"));
-  EXPECT_NE(program.wait(), 0);
-  EXPECT_THAT(program.err(),
-              AllOf(HasSubstr("error: this rank was told to fail"),
-                    HasSubstr("rank 2 (host"), HasSubstr("told to fail")));
-  // That of step 8 may be cut off while it is written.
-  EXPECT_THAT(tiny.saved_steps(), testing::Contains(4));
-}
-
-TEST_F(Ranks, P2_a_rank_that_hangs_ends_all_in_time_and_is_named) {
-  tiny.json["dist"]["timeout_s"] = 4;
-  Program program(poisoned(3, "1", "9", "hang"));
-  EXPECT_NE(program.wait(), 0);
-  EXPECT_THAT(program.err(),
-              AllOf(HasSubstr("rank 1 (host"), HasSubstr("step 9")));
-  // That of step 8 may be cut off while it is written.
-  EXPECT_THAT(tiny.saved_steps(), testing::Contains(4));
-}
-
-TEST_F(Ranks, P1_a_nan_on_one_rank_is_skipped_by_all_in_the_same_step) {
-  Program program(poisoned(3, "1", "5", "nan"));
-  EXPECT_EQ(program.wait(), 0) << program.err();
-  const auto log = tiny.log();
-  ASSERT_EQ(log.size(), 12U);
-  for (const report::StepRecord& record : log) {
-    EXPECT_EQ(record.skipped, record.step == 5) << record.step;
-  }
-  EXPECT_THAT(program.err(), HasSubstr("gradient norm is nan"));
-}
-
-TEST_F(Ranks, P2_a_killed_rank_ends_all_and_is_named) {
-  const std::string err = after_step_45(
-      3, [&](Program&) { ::kill(processes("run").at(1), SIGKILL); });
-  EXPECT_THAT(err, HasSubstr("rank 1 (host"));
-  EXPECT_THAT(err, HasSubstr("was killed or crashed"));
-}
-
-TEST_F(Ranks, P2_a_killed_first_rank_ends_all_and_is_named) {
-  const std::string err = after_step_45(
-      3, [&](Program&) { ::kill(processes("run").at(0), SIGKILL); });
-  EXPECT_THAT(err, HasSubstr("rank 0 (host"));
-}
-
-TEST_F(Ranks, P2_a_stopped_rank_ends_all_in_time_and_is_named) {
-  tiny.json["dist"]["timeout_s"] = 4;
-  pid_t stopped = 0;
-  const std::string err = after_step_45(2, [&](Program& program) {
-    stopped = processes("run").at(1);
-    ::kill(stopped, SIGSTOP);
-    program.wait();
-    ::kill(stopped, SIGKILL);
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  });
-  EXPECT_THAT(
-      err, AllOf(HasSubstr("rank 1 (host"), HasSubstr("gave no sign of life")));
-}
-
-TEST_F(Ranks, P5_a_signal_to_one_rank_saves_once_and_ends_all_well) {
-  make_long();
-  Program program(command(3, "run"));
-  ASSERT_TRUE(reached(program, "run", 5)) << program.err();
-  ::kill(processes("run").at(2), SIGTERM);
-  EXPECT_EQ(program.wait(), 0) << program.err();
-  EXPECT_THAT(program.err(), HasSubstr("stopped by SIGTERM after step"));
-  EXPECT_EQ(tiny.saved_steps().back(), tiny.log().back().step);
-}
-
-TEST_F(Ranks, P5_a_signal_to_the_launcher_saves_and_ends_all) {
-  make_long();
-  Program program(command(2, "run"));
-  ASSERT_TRUE(reached(program, "run", 5)) << program.err();
-  program.signal(SIGTERM);
-  program.wait();  // mpirun's own code says that it was ended
-  EXPECT_EQ(tiny.saved_steps().back(), tiny.log().back().step);
-  EXPECT_THAT(program.err(), HasSubstr("the state is saved"));
-}
-
-// C2: the file-size limit of one rank's shell is a disk that is full for it.
-TEST_F(Ranks,
-       C2_a_save_that_fails_on_one_rank_fails_on_all_and_training_goes_on) {
-  tiny.json["model"]["hidden_size"] = 128;
-  tiny.json["model"]["intermediate_size"] = 256;
-  std::vector<std::string> all = mpirun(1);
-  const std::vector<std::string> program_of = {
-      OSDN_BIN_DIR "/osdn-train", "--config", tiny.config_file().string()};
-  all.insert(all.end(), program_of.begin(), program_of.end());
-  all.insert(all.end(), {":", "-n", "1", "bash", "-c",
-                         "ulimit -f 100; trap '' XFSZ; exec \"$@\"", "rank"});
-  all.insert(all.end(), program_of.begin(), program_of.end());
-  Program program(all);
-  EXPECT_EQ(program.wait(), 1) << program.err();
-  EXPECT_THAT(program.err(), AllOf(HasSubstr("step 4 is not saved: rank 1: "),
-                                   HasSubstr("older checkpoints are kept")));
-  EXPECT_EQ(tiny.log().size(), 12U);
-  EXPECT_THAT(tiny.saved_steps(), testing::IsEmpty());
 }
 
 TEST_F(Ranks, a_wrong_option_is_said_once) {

@@ -10,8 +10,9 @@ namespace osdn::arch {
 
 /// The resolved configuration, exact parameter counts, decay groups, memory
 /// and arithmetic, tokens a step and the learning rate at sample steps. Reads
-/// and writes no file and needs no data. `config` must be valid.
-std::string dry_run_report(const config::Config& config);
+/// and writes no file and needs no data. `config` must be valid. `ranks`: of a
+/// launcher, which share the batch; 0 without one.
+std::string dry_run_report(const config::Config& config, int ranks = 0);
 
 /// 374583488 -> "374,583,488".
 std::string with_separators(std::int64_t number);

@@ -51,11 +51,25 @@ struct Memory {
   double gradients = 0;
   double optimizer = 0;
   double activations = 0;
+  double buckets = 0;  ///< of gradients on their way between ranks
 
-  double total() const { return weights + gradients + optimizer + activations; }
+  double total() const {
+    return weights + gradients + optimizer + activations + buckets;
+  }
 };
 Memory estimate_memory(const config::ModelConfig& model, Compute compute,
                        std::int64_t tokens);
+
+/// That of each of so many ranks:
+///
+///   buckets     r P               r bytes a number by dist.reduce_dtype; 4 for
+///                                 P_32 when the rest computes in bf16
+///
+/// and with dist.shard_optimizer optimizer / ranks, and of the masters of bf16
+/// weights, which are the m (P - P_32) above, as much.
+Memory estimate_rank_memory(const config::ModelConfig& model,
+                            const config::DistConfig& dist, Compute compute,
+                            std::int64_t tokens, int ranks);
 
 /// Floating-point operations of a token, forward and backward, a multiplication
 /// and an addition being two. The backward costs twice the forward:

@@ -19,6 +19,8 @@ namespace osdn::config {
 struct LoadRequest {
   std::string config;                  ///< name or path, see find_config
   std::vector<std::string> overrides;  ///< "a.b=c", later ones win
+  /// --run-dir: stands above what the file and overrides say; empty: they do.
+  std::string run_dir{};
 };
 
 /// Finds, reads, overrides, completes and checks.

@@ -24,4 +24,7 @@ std::vector<std::string> combination_problems(const Config& config,
 /// (ExitCode::kUsage) that lists every problem.
 void validate(const Config& config);
 
+/// Throws Error (kUsage) unless so many ranks can share training.global_batch.
+void validate_ranks(const Config& config, int ranks);
+
 }  // namespace osdn::config
