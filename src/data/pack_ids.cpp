@@ -6,6 +6,7 @@
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/core/json_text.h"
 #include "osdn/data/text_reader.h"
 #include "osdn/data/token_shard.h"
 #include "output_folder.h"
@@ -48,7 +49,10 @@ std::vector<std::int64_t> integers(const json& line, const char* field,
   }
   std::vector<std::int64_t> out;
   for (const json& value : *found) {
-    const bool integer = value.is_number_integer();
+    // What no 64 bits with a sign hold would turn into another number.
+    const bool integer = value.is_number_integer() &&
+                         (!value.is_number_unsigned() ||
+                          value.get<std::uint64_t>() <= std::uint64_t{1} << 62);
     const std::int64_t id = integer ? value.get<std::int64_t>() : -1;
     if (!integer || ((id < 0 || id >= vocab) && !(none < 0 && id == none))) {
       place.refuse("\"", field, "\" holds ", value.dump(),
@@ -63,12 +67,17 @@ std::vector<std::int64_t> integers(const json& line, const char* field,
 Ids parse(const RawDocument& document, std::int64_t vocab, bool labelled,
           const Place& place) {
   json line;
+  std::vector<RepeatedKey> repeated;
   try {
-    line = json::parse(document.bytes);
-  } catch (const json::parse_error& error) {
+    line = parse_json(document.bytes, repeated);
+  } catch (const json::exception& error) {
     place.refuse("is not JSON: ", error.what());
   }
   if (!line.is_object()) place.refuse("is not a JSON object");
+  if (!repeated.empty()) {
+    place.refuse("the key \"", repeated.front().key,
+                 "\" is there more than once; expected it once");
+  }
   if (line.contains("labels") != labelled) {
     place.refuse(labelled ? "has no \"labels\", the lines before it have some"
                           : "has \"labels\", the lines before it have none");

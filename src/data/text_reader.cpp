@@ -8,6 +8,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/json_text.h"
 #include "osdn/core/path.h"
 #include "osdn/core/utf8.h"
 
@@ -25,28 +26,6 @@ bool has_known_ending(const fs::path& path) {
   return std::any_of(
       std::begin(kEndings), std::end(kEndings),
       [&](std::string_view ending) { return name.ends_with(ending); });
-}
-
-struct JsonLine {
-  nlohmann::json value;
-  bool field_twice = false;
-};
-
-// Throws nlohmann's parse_error. Of two values for one key its parser would
-// keep the last without a word.
-JsonLine parse_line(const std::string& bytes, const std::string& field) {
-  JsonLine line;
-  bool seen = false;
-  line.value = nlohmann::json::parse(
-      bytes, [&](int depth, nlohmann::json::parse_event_t event,
-                 const nlohmann::json& parsed) {
-        if (event == nlohmann::json::parse_event_t::key && depth == 1 &&
-            parsed.get_ref<const std::string&>() == field) {
-          line.field_twice = std::exchange(seen, true) || line.field_twice;
-        }
-        return true;
-      });
-  return line;
 }
 
 std::string keys_of(const nlohmann::json& object) {
@@ -79,6 +58,11 @@ void set_split(TextOptions& options, std::string_view spelling) {
                        "marker:STRING (a string without line ends)"),
                 ExitCode::kUsage);
   }
+}
+
+bool holds_text(const fs::path& folder) {
+  const std::vector<fs::path> files = files_in(folder);
+  return std::any_of(files.begin(), files.end(), has_known_ending);
 }
 
 std::vector<fs::path> text_files(const std::vector<fs::path>& inputs) {
@@ -155,18 +139,20 @@ std::string TextReader::text_of(const RawDocument& document) const {
   if (!is_json_lines(path)) {
     return document.bytes;
   }
-  JsonLine line;
+  const std::string where = place_in(path, document.line, document.offset);
+  std::vector<RepeatedKey> repeated;
+  nlohmann::json json;
   try {
-    line = parse_line(document.bytes, options_.field);
+    json = parse_json(document.bytes, repeated);
   } catch (const nlohmann::json::parse_error& error) {
     // "byte" counts from 1 and stands behind the character that is wrong.
     const std::uint64_t at = error.byte > 0 ? error.byte - 1 : 0;
     throw Error(concat(place_in(path, document.line, document.offset + at),
                        ": is not JSON: ", error.what()),
                 ExitCode::kBadInput);
+  } catch (const nlohmann::json::exception& error) {  // a number of no size
+    throw Error(concat(where, ": ", error.what()), ExitCode::kBadInput);
   }
-  nlohmann::json& json = line.value;
-  const std::string where = place_in(path, document.line, document.offset);
   if (!json.is_object()) {
     throw Error(concat(where, ": expected a JSON object with the key \"",
                        options_.field, "\", got ", json.type_name()),
@@ -178,7 +164,11 @@ std::string TextReader::text_of(const RawDocument& document) const {
                        "\" in the object; its keys: ", keys_of(json)),
                 ExitCode::kBadInput);
   }
-  if (line.field_twice) {
+  // Other keys, and keys further in, are none of our business.
+  if (std::any_of(repeated.begin(), repeated.end(),
+                  [this](const RepeatedKey& one) {
+                    return one.depth == 1 && one.key == options_.field;
+                  })) {
     throw Error(concat(where, ": the key \"", options_.field,
                        "\" is there more than once; give each document one"),
                 ExitCode::kBadInput);

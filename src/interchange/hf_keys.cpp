@@ -6,6 +6,7 @@
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/core/json_text.h"
 
 namespace osdn::interchange {
 
@@ -13,21 +14,9 @@ using nlohmann::json;
 
 HfKeys::HfKeys(std::string_view text, std::string file)
     : findings_(std::make_shared<Findings>()), file_(std::move(file)) {
-  std::vector<std::set<std::string>> names;  // of the objects that are open
-  std::string twice;
-  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) {
-      names.emplace_back();
-    } else if (event == json::parse_event_t::object_end) {
-      names.pop_back();
-    } else if (event == json::parse_event_t::key &&
-               !names.back().insert(parsed.get<std::string>()).second) {
-      twice = parsed.get<std::string>();
-    }
-    return true;
-  };
+  std::vector<RepeatedKey> repeated;
   try {
-    root_ = std::make_shared<const json>(json::parse(text, watch));
+    root_ = std::make_shared<const json>(parse_json(text, repeated));
   } catch (const json::exception& error) {
     throw Error(concat(file_, ": is not JSON: ", error.what()),
                 ExitCode::kBadInput);
@@ -37,8 +26,8 @@ HfKeys::HfKeys(std::string_view text, std::string file)
                        ", expected a JSON object with the model's keys"),
                 ExitCode::kBadInput);
   }
-  if (!twice.empty()) {
-    throw Error(concat(file_, ": ", twice,
+  if (!repeated.empty()) {
+    throw Error(concat(file_, ": ", repeated.front().key,
                        " is there twice, so that its value is not certain; "
                        "expected it once"),
                 ExitCode::kBadInput);

@@ -183,8 +183,18 @@ TEST_F(PackIds, bad_lines_are_named) {
               HasSubstr("in.jsonl:2: has no \"labels\""));
   EXPECT_THAT(error("{\"tokens\":[1]}\n{\"tokens\":[1],\"labels\":[1]}\n"),
               HasSubstr("in.jsonl:2: has \"labels\""));
+  for (const char* line :
+       {R"({"tokens":[1],"tokens":[2]})", R"({"tokens":[1],"x":1,"x":1})"}) {
+    EXPECT_THAT(error(concat("{\"tokens\":[1]}\n", line)),
+                HasSubstr("in.jsonl:2: the key \""))
+        << line;
+  }
+  // 2^64 - 100, which is -100 where a sign is lost.
+  EXPECT_THAT(error("{\"tokens\":[1],\"labels\":[18446744073709551516]}\n"),
+              HasSubstr("holds 18446744073709551516"));
   EXPECT_THAT(error("[1]\n"), HasSubstr("not a JSON object"));
   EXPECT_THAT(error("{\n"), HasSubstr("is not JSON"));
+  EXPECT_THAT(error("{\"tokens\":[1e999]}\n"), HasSubstr("in.jsonl:1: "));
   EXPECT_THAT(error("\n"), HasSubstr("no document"));
 }
 

@@ -135,6 +135,8 @@ TEST_F(TextReaderTest, json_faults_name_file_line_and_offset) {
       fault("{\"text\": \"a"),
       AllOf(HasSubstr("d.jsonl: line 2, offset 2"), HasSubstr("is not JSON")));
   EXPECT_THAT(fault("{\"text\": \"\\ud800\"}"), HasSubstr("is not JSON"));
+  EXPECT_THAT(fault("{\"text\": \"a\", \"x\": 1e999}"),
+              AllOf(where, HasSubstr("1e999")));
 }
 
 TEST_F(TextReaderTest, a_text_that_is_there_twice_is_refused) {

@@ -48,6 +48,10 @@ struct RawDocument {
 std::vector<std::filesystem::path> text_files(
     const std::vector<std::filesystem::path>& inputs);
 
+/// Whether a folder has a file with one of the four endings in it. Throws Error
+/// (kBadInput) when it cannot be listed.
+bool holds_text(const std::filesystem::path& folder);
+
 class DocumentSource;
 
 /// The documents of several files, one after another. A byte order mark at a
