@@ -75,6 +75,18 @@ inline std::string whole_number(const std::string& text) {
              : concat("\"", text, "\" is not an integer below 2^63");
 }
 
+/// Long options of a program, or of one subcommand, that are on the command
+/// line.
+inline std::vector<std::string> given_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() > 0 && !option->get_lnames().empty()) {
+      names.push_back("--" + option->get_lnames().front());
+    }
+  }
+  return names;
+}
+
 /// Of several ranks that a launcher started the first alone speaks of the
 /// command line, which is the same for all.
 inline bool speaks_for_all() {

@@ -262,16 +262,20 @@ void add_pack_ids(CLI::App& app, osdn::data::PackIdsOptions& options) {
 
 void add_mqar_options(CLI::App& command, osdn::synth::MqarOptions& mqar) {
   command.add_option("--vocab-size", mqar.vocab_size, "mqar: ids")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   command.add_option("--length", mqar.length, "mqar: L, even")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   command.add_option("--pairs", mqar.pairs, "mqar: keys with a value")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   command
       .add_option("--power", mqar.power,
                   "mqar: of the distances, 0 to 1; the larger, the longer")
       ->capture_default_str();
   command.add_option("--passes", mqar.passes, "mqar: how often keys are shown")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   command
       .add_flag("--random-non-queries,!--zero-non-queries",
@@ -291,12 +295,16 @@ void add_record_options(CLI::App& command,
           "records: unique, same, update or scoped")
       ->default_str("unique");
   command.add_option("--tokens", records.tokens, "records: most of a document")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
-  command.add_option("--records", records.records,
-                     "records: lines of a document, whatever its tokens");
+  command
+      .add_option("--records", records.records,
+                  "records: lines of a document, whatever its tokens")
+      ->check(osdn::apps::whole_number);
   command
       .add_option("--repeat", records.repeat,
                   "records: pages of the queried name in same and update")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
 }
 
@@ -312,6 +320,7 @@ void add_synth(CLI::App& app, osdn::synth::SynthOptions& options) {
       ->required()
       ->check(osdn::apps::check_path);
   command.add_option("-n", options.documents, "documents")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   command.add_option("--seed", options.seed, "of all draws")
       ->check(osdn::apps::integer_from(0))
@@ -336,13 +345,15 @@ void add_synth(CLI::App& app, osdn::synth::SynthOptions& options) {
   command
       .add_option("--target-tokens", options.target_tokens,
                   "niah: most tokens of prompt and answer")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   add_record_options(command, options.records);
   add_mqar_options(command, options.mqar);
   command.add_option("--threads", options.threads, "threads; 0: all cores")
       ->capture_default_str();
   command.add_flag("--overwrite", options.overwrite, "replace the output");
-  command.callback([&options] {
+  command.callback([&options, &command] {
+    options.given = osdn::apps::given_options(command);
     osdn::synth::synthesize(options);
     std::cout << options.output.string() << ": " << options.documents
               << " documents, sha256 " << osdn::sha256_of_file(options.output)

@@ -143,6 +143,11 @@ NeedleGenerator::NeedleGenerator(const NeedleTask& task, const WordLists& words,
       tokenizer_(tokenizer),
       target_tokens_(target_tokens),
       seed_(seed) {
+  if (target_tokens > kMostTargetTokens) {
+    throw Error(concat(task.name, ": a target of ", target_tokens,
+                       " tokens; expected at most ", kMostTargetTokens),
+                ExitCode::kUsage);
+  }
   size_ = largest_that_fits(draw(0));
 }
 

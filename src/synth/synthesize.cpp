@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "osdn/core/concat.h"
@@ -115,6 +116,63 @@ LineOf lines_of(const SynthOptions& options) {
                                  : needle_lines(options, *needle, sources);
 }
 
+/// Options that a task reads beside those of all tasks.
+std::vector<std::string> options_of(const SynthOptions& options) {
+  if (options.task == "mqar") {
+    return {"--vocab-size", "--length", "--pairs",
+            "--power",      "--passes", "--random-non-queries"};
+  }
+  std::vector<std::string> names = {"--split", "--words", "--tokenizer"};
+  if (options.task != "records") {
+    names.emplace_back("--target-tokens");
+    const std::vector<NeedleTask>& tasks = needle_tasks();
+    const bool essay =
+        std::any_of(tasks.begin(), tasks.end(), [&](const NeedleTask& task) {
+          return task.name == options.task && task.hay == Hay::kEssay;
+        });
+    if (essay) names.emplace_back("--haystack");
+    return names;
+  }
+  names.insert(names.end(), {"--mode", "--records"});
+  if (!options.records.records) names.emplace_back("--tokens");
+  if (options.records.mode == RecordMode::kSame ||
+      options.records.mode == RecordMode::kUpdate) {
+    names.emplace_back("--repeat");
+  }
+  return names;
+}
+
+void check_given(const SynthOptions& options) {
+  std::vector<std::string> read = options_of(options);
+  read.insert(read.end(), {"--output", "--seed", "--threads", "--overwrite"});
+  for (const std::string& name : options.given) {
+    if (std::find(read.begin(), read.end(), name) != read.end()) continue;
+    throw Error(concat(name, " has no effect on ", options.task,
+                       " with the other options as they are; leave it out"),
+                ExitCode::kUsage);
+  }
+}
+
+/// --overwrite is not meant for what the documents are made from.
+void check_output(const SynthOptions& options) {
+  std::vector<std::filesystem::path> inputs;
+  for (const auto& input : {options.haystack, options.tokenizer}) {
+    if (input) inputs.push_back(*input);
+  }
+  if (options.words) {
+    inputs.push_back(*options.words / "nounlist.txt");
+    inputs.push_back(*options.words / "adjectivelist.txt");
+  }
+  for (const std::filesystem::path& input : inputs) {
+    std::error_code missing;
+    if (!std::filesystem::equivalent(options.output, input, missing)) continue;
+    throw Error(concat("--output is ", options.output.string(),
+                       ", which is an input of this call; give it a name of "
+                       "its own"),
+                ExitCode::kUsage);
+  }
+}
+
 std::size_t thread_count(std::int64_t asked) {
   if (asked < 0 || asked > kMaxThreads) {
     throw Error(concat("--threads is ", asked, "; expected 0 (all cores) to ",
@@ -145,8 +203,10 @@ void synthesize(const SynthOptions& options) {
                        " is there already; --overwrite replaces it"),
                 ExitCode::kUsage);
   }
+  check_output(options);
   check_creatable(options.output);
   const LineOf line_of = lines_of(options);
+  check_given(options);
   AtomicFile out(file_to_write(options.output));
   std::optional<report::Progress> progress;
   if (options.progress) {

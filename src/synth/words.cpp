@@ -76,17 +76,19 @@ Split split_from_name(std::string_view name) {
 
 WordLists word_lists(const std::optional<fs::path>& folder, Split split) {
   if (!folder) {
-    return {"built-in",
-            of_split(words_between(kNouns, " "), split, "built-in nouns"),
-            of_split(words_between(kAdjectives, " "), split,
-                     "built-in adjectives")};
+    return {
+        "built-in",
+        of_split(words_between(kNouns, " "), split, "built-in nouns"),
+        of_split(words_between(kAdjectives, " "), split, "built-in adjectives"),
+        {}};
   }
   const fs::path nouns = *folder / "nounlist.txt";
   const fs::path adjectives = *folder / "adjectivelist.txt";
   return {folder->filename().empty() ? folder->parent_path().filename().string()
                                      : folder->filename().string(),
           of_split(read_words(nouns), split, nouns.string()),
-          of_split(read_words(adjectives), split, adjectives.string())};
+          of_split(read_words(adjectives), split, adjectives.string()),
+          {nouns, adjectives}};
 }
 
 const std::vector<std::string>& filler_words() {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -159,6 +160,19 @@ TEST_F(Synthesize, refuses_what_it_cannot_make) {
                 o.tokenizer.reset();
               }),
               HasSubstr("--tokenizer"));
+  for (const char* task :
+       {"niah_single_1", "niah_single_2", "niah_multikey_3"}) {
+    for (const std::int64_t tokens :
+         {std::int64_t{-1}, std::int64_t{200},
+          std::numeric_limits<std::int64_t>::max()}) {
+      EXPECT_THAT(message([&](auto& o) {
+                    o.task = task;
+                    o.target_tokens = tokens;
+                  }),
+                  testing::AnyOf(HasSubstr("use at least"),
+                                 HasSubstr("expected at most 16777216")));
+    }
+  }
   EXPECT_FALSE(fs::exists(dir_ / "out.jsonl"));
   std::ofstream(dir_ / "out.jsonl") << "mine";
   EXPECT_THAT(message([](auto& o) { o.overwrite = false; }),
@@ -169,6 +183,64 @@ TEST_F(Synthesize, refuses_what_it_cannot_make) {
   std::string kept;
   std::ifstream(dir_ / "out.jsonl") >> kept;
   EXPECT_EQ(kept, "mine");
+}
+
+TEST_F(Synthesize, an_option_without_effect_is_refused) {
+  const auto refused = [&](const std::string& task, const std::string& option,
+                           const auto& change) {
+    SynthOptions o = options(task);
+    o.given = {"--output", "--seed", option};
+    change(o);
+    EXPECT_THAT(test::message_of([&] { synthesize(o); }, ExitCode::kUsage),
+                HasSubstr(option + " has no effect on " + task));
+  };
+  const auto as_it_is = [](SynthOptions&) {};
+  for (const char* option : {"--words", "--split", "--tokenizer", "--haystack",
+                             "--mode", "--target-tokens"}) {
+    refused("mqar", option, as_it_is);
+  }
+  refused("niah_single_1", "--haystack", as_it_is);
+  refused("niah_multikey_2", "--haystack", as_it_is);
+  refused("niah_single_2", "--pairs", as_it_is);
+  refused("records", "--target-tokens", as_it_is);
+  refused("records", "--repeat", as_it_is);
+  refused("records", "--tokens",
+          [](SynthOptions& o) { o.records.records = 20; });
+  SynthOptions o = options("records");
+  o.given = {"--mode", "--repeat", "--tokens", "--tokenizer", "--words"};
+  o.records.mode = RecordMode::kSame;
+  made(o);
+  o = options("niah_single_2");
+  o.given = {"--haystack", "--target-tokens"};
+  made(o);
+}
+
+TEST_F(Synthesize, the_output_is_never_an_input) {
+  const auto text = [&](const std::string& name) {
+    std::ostringstream all;
+    all << std::ifstream(dir_ / name).rdbuf();
+    return all.str();
+  };
+  fs::copy_file(small_tokenizer().path(), dir_ / "t.model");
+  std::string words;
+  for (char c = 'a'; c <= 'z'; ++c) {
+    words += std::string("o") + c + "o\n" + std::string("u") + c + "u\n";
+  }
+  std::ofstream(dir_ / "nounlist.txt") << words;
+  std::ofstream(dir_ / "adjectivelist.txt") << words;
+  std::ofstream(dir_ / "novel.txt") << "A text.";
+  for (const char* name :
+       {"t.model", "nounlist.txt", "adjectivelist.txt", "novel.txt"}) {
+    const std::string before = text(name);
+    SynthOptions o = options("niah_single_2");
+    o.tokenizer = dir_ / "t.model";
+    o.words = dir_.path();
+    o.haystack = dir_ / "novel.txt";
+    o.output = dir_ / name;
+    EXPECT_THAT(test::message_of([&] { synthesize(o); }, ExitCode::kUsage),
+                HasSubstr("is an input of this call"));
+    EXPECT_EQ(text(name), before);
+  }
 }
 
 }  // namespace

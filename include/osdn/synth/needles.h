@@ -44,6 +44,9 @@ struct NeedleDocument {
 /// Tokens that are left for the answer.
 constexpr std::int64_t kNeedleAnswerTokens = 128;
 
+/// A longer prompt is looked for in memory that a machine may not have.
+constexpr std::int64_t kMostTargetTokens = std::int64_t{1} << 24;
+
 /// Makes the documents of one task and one length. Const functions may be
 /// called from several threads.
 class NeedleGenerator {
@@ -52,7 +55,7 @@ class NeedleGenerator {
   /// their length, in words or lines, is looked for once, with document 0, and
   /// a document that is still too long is shortened by itself. References must
   /// outlive this. Throws Error (kUsage) when not even the smallest prompt of
-  /// document 0 fits.
+  /// document 0 fits, and for a target above kMostTargetTokens.
   NeedleGenerator(const NeedleTask& task, const WordLists& words,
                   const Essay& essay, const tokenizer::Tokenizer& tokenizer,
                   std::int64_t target_tokens, std::uint64_t seed);

@@ -30,6 +30,9 @@ struct SynthOptions {
   std::int64_t threads = 0;  ///< 0: all cores
   bool overwrite = false;
   bool progress = true;
+  /// Long names of the options that the user gave: each has to be read by the
+  /// task.
+  std::vector<std::string> given{};
 };
 
 /// Writes `documents` lines of JSON to `output`, which appears complete or not

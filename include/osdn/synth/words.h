@@ -19,6 +19,7 @@ struct WordLists {
   std::string name{};  ///< "built-in", or the folder's
   std::vector<std::string> nouns{};
   std::vector<std::string> adjectives{};
+  std::vector<std::filesystem::path> files{};  ///< that they come from
 };
 
 /// The lists of the project, or nounlist.txt and adjectivelist.txt of a folder:
