@@ -5,6 +5,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "command_line.h"
@@ -13,6 +14,7 @@
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/log.h"
+#include "osdn/core/path.h"
 #include "osdn/core/run_main.h"
 #include "osdn/core/short_spin.h"
 #include "osdn/core/utc_time.h"
@@ -21,6 +23,7 @@
 #include "osdn/dist/end_process.h"
 #include "osdn/dist/gpu_choice.h"
 #include "osdn/dist/world.h"
+#include "osdn/eval/answer_log.h"
 #include "osdn/eval/compare.h"
 #include "osdn/eval/csv_tables.h"
 #include "osdn/eval/evaluation.h"
@@ -81,12 +84,16 @@ void add_options(CLI::App& app, Arguments& args) {
       ->capture_default_str();
   app.add_option("--batch-tokens", eval.batch_tokens,
                  "tokens of one forward pass")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   app.add_option("--threads", eval.threads, "threads; 0: all cores")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
-  app.add_option("--limit", eval.data.limit, "first N documents only");
+  app.add_option("--limit", eval.data.limit, "first N documents only")
+      ->check(osdn::apps::whole_number);
   app.add_option("--shots", eval.shots,
-                 "solved examples in front of each context");
+                 "solved examples in front of each context")
+      ->check(osdn::apps::whole_number);
   app.add_option("--shots-file", eval.shots_file,
                  "where they come from; its rows are like the task's own")
       ->check(osdn::apps::check_path);
@@ -98,21 +105,30 @@ void add_options(CLI::App& app, Arguments& args) {
                  "keeps answers as they come and takes up an interrupted call; "
                  "else beside --out, and removed at the end")
       ->check(osdn::apps::check_path);
-  app.add_flag("--hash-requests", args.hash_requests,
-               "count and SHA-256 of each task's requests, without scoring");
+  CLI::Option* const hashes = app.add_flag(
+      "--hash-requests", args.hash_requests,
+      "count and SHA-256 of each task's requests, without scoring");
   app.add_option("--out", args.out, "results as JSON")
       ->check(osdn::apps::check_path);
   app.add_option("--samples", args.samples, "one JSON line a request")
       ->check(osdn::apps::check_path);
   app.add_option("--csv", args.csv,
-                 "folder for the tables of longppl and q_geo as CSV")
+                 "folder for the tables of longppl, q_geo, niah and records as "
+                 "CSV")
       ->check(osdn::apps::check_path);
-  app.add_option("--compare", args.compare,
-                 "two result files: print them side by side")
-      ->expected(2)
-      ->check(osdn::apps::check_path);
+  CLI::Option* const compare =
+      app.add_option("--compare", args.compare,
+                     "two result files: print them side by side")
+          ->expected(2)
+          ->check(osdn::apps::check_path);
   app.add_flag("--force", args.force,
-               "compare rows of different protocol or data");
+               "compare rows of different protocol or data")
+      ->needs(compare);
+  compare->excludes(app.get_option("--task"));
+  for (const char* output : {"--out", "--samples", "--csv", "--answers"}) {
+    hashes->excludes(app.get_option(output));
+    compare->excludes(app.get_option(output));
+  }
 }
 
 /// Of the tasks that generate text, and of those whose data is generated.
@@ -124,9 +140,11 @@ void add_recall_options(CLI::App& app, osdn::eval::EvalOptions& eval) {
                  "or jrt's; longbench: middle, left; else the task's own");
   app.add_option("--context-length", eval.context_length,
                  "jrt: tokens of a document's cut and its answer")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   app.add_option("--answer-length", eval.answer_length,
                  "jrt: what the cut leaves free of them")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   app.add_option("--trunc-side", eval.trunc_side,
                  "osdn-authors: which end of a long prompt goes, right or left")
@@ -134,7 +152,8 @@ void add_recall_options(CLI::App& app, osdn::eval::EvalOptions& eval) {
   app.add_option("--seed", eval.seed, "of generated tasks; else 1234")
       ->check(osdn::apps::integer_from(0));
   app.add_option("--documents", generated.documents,
-                 "generated tasks: documents; else 500, mqar 1000");
+                 "generated tasks: documents; else 500, mqar 1000")
+      ->check(osdn::apps::whole_number);
   app.add_option("--words", generated.words,
                  "generated tasks: folder with nounlist.txt and "
                  "adjectivelist.txt; else built-in words")
@@ -144,6 +163,7 @@ void add_recall_options(CLI::App& app, osdn::eval::EvalOptions& eval) {
       ->check(osdn::apps::check_path);
   app.add_option("--target-tokens", generated.target_tokens,
                  "niah: lengths of prompt and answer")
+      ->check(osdn::apps::whole_number)
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--mode", generated.mode,
@@ -151,20 +171,25 @@ void add_recall_options(CLI::App& app, osdn::eval::EvalOptions& eval) {
       ->capture_default_str();
   app.add_option("--record-tokens", generated.record_tokens,
                  "records: most tokens of a document")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   app.add_option("--records", generated.records,
                  "records: lines of a document instead, as 16,32,64,128")
+      ->check(osdn::apps::whole_number)
       ->delimiter(',');
   app.add_option("--repeat", generated.repeat,
                  "records: pages of the queried name in same and update")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   app.add_option("--mqar-sizes", generated.mqar_sizes,
                  "mqar: length:pairs, as 64:4,128:8; else Zoology's")
       ->delimiter(',');
   app.add_option("--mqar-vocab", generated.mqar_vocab, "mqar: ids")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
   app.add_option("--mqar-passes", generated.mqar_passes,
                  "mqar: how often the keys are shown")
+      ->check(osdn::apps::whole_number)
       ->capture_default_str();
 }
 
@@ -190,18 +215,37 @@ std::string command_line(int argc, char** argv) {
   return line;
 }
 
-/// Before hours of work, not after.
-void check_outputs(const Arguments& args) {
-  std::vector<std::filesystem::path> inputs = args.eval.data.inputs;
-  for (const auto& input : {args.eval.tokenizer, args.eval.shots_file,
-                            args.eval.generated.haystack}) {
+/// What the user gave to be read.
+std::vector<std::filesystem::path> inputs_of(
+    const osdn::eval::EvalOptions& options) {
+  std::vector<std::filesystem::path> inputs = options.data.inputs;
+  for (const auto& input :
+       {options.tokenizer, options.shots_file, options.generated.haystack}) {
     if (input) inputs.push_back(*input);
   }
-  osdn::apps::check_output("--out", args.out, inputs);
-  if (args.out) inputs.push_back(*args.out);
-  osdn::apps::check_output("--samples", args.samples, inputs);
-  if (args.samples) inputs.push_back(*args.samples);
-  osdn::apps::check_output("--answers", args.eval.answers, inputs);
+  if (options.generated.words) {
+    for (const char* name : {"nounlist.txt", "adjectivelist.txt"}) {
+      inputs.push_back(*options.generated.words / name);
+    }
+  }
+  return inputs;
+}
+
+/// Before hours of work, not after: what this rank is to write.
+void check_outputs(const Arguments& args, int rank) {
+  std::vector<std::filesystem::path> taken = inputs_of(args.eval);
+  const auto check = [&](const char* option,
+                         const std::optional<std::filesystem::path>& file) {
+    osdn::apps::check_output(option, file, taken);
+    if (file) taken.push_back(*file);
+  };
+  check("--out", args.out);
+  check("--samples", args.samples);
+  check("--answers", args.eval.answers);
+  if (args.eval.answers && rank > 0) {
+    check("--answers", osdn::eval::answers_of_rank(*args.eval.answers, rank));
+  }
+  if (args.csv) osdn::check_folder_creatable(*args.csv);
 }
 
 ExitCode report_failures(const std::vector<osdn::eval::TaskFailure>& failures,
@@ -232,6 +276,26 @@ void write_files(const Arguments& args,
   }
 }
 
+/// The log of answers, now that the results are on disk: it stays where it can
+/// be of use. Each rank finds the files of all.
+void close_answers(const std::filesystem::path& log,
+                   const osdn::eval::Evaluation& evaluation, bool aloud) {
+  const auto files = osdn::eval::answer_files(log);
+  const bool failed = !evaluation.failures.empty();
+  if (!failed && evaluation.answers_spent) {
+    std::error_code gone;
+    for (const auto& file : files) std::filesystem::remove(file, gone);
+  } else if (aloud && !files.empty()) {
+    osdn::log::warn(
+        log.string(), " stays: ",
+        failed ? "the same call takes up the answers in it once what is wrong "
+                 "with the other tasks is mended"
+               : "it holds answers of a call with other options, which that "
+                 "call takes up",
+        "; delete it if there will be none");
+  }
+}
+
 /// This rank's cores and GPU, and its part in the evaluation.
 osdn::eval::Ranks join(osdn::dist::World& world,
                        osdn::eval::EvalOptions& options) {
@@ -249,18 +313,18 @@ osdn::eval::Ranks join(osdn::dist::World& world,
 
 ExitCode evaluate_as_rank(Arguments args, const std::string& command,
                           osdn::dist::World& world) {
+  const bool keeps_answers = args.eval.answers.has_value();
+  if (args.out && !keeps_answers) {
+    args.eval.answers = args.out->string() + ".answers.jsonl";
+  }
   world.agree([&] {
     if (args.eval.model.empty()) {
       throw osdn::Error(
           "--model is missing: a run folder or checkpoint folder, or dummy",
           ExitCode::kUsage);
     }
-    check_outputs(args);
+    check_outputs(args, world.place().rank);
   });
-  const bool keeps_answers = args.eval.answers.has_value();
-  if (args.out && !keeps_answers) {
-    args.eval.answers = args.out->string() + ".answers.jsonl";
-  }
   const osdn::eval::Ranks ranks = join(world, args.eval);
   const osdn::eval::Evaluation evaluation =
       osdn::eval::evaluate(args.eval, ranks);
@@ -271,9 +335,8 @@ ExitCode evaluate_as_rank(Arguments args, const std::string& command,
     }
     write_files(args, evaluation, command);
   });
-  // Each rank's own, when the results are on disk.
-  if (evaluation.spent_answers && !keeps_answers) {
-    std::filesystem::remove(*evaluation.spent_answers);
+  if (args.out && !keeps_answers) {
+    close_answers(*args.eval.answers, evaluation, world.place().first());
   }
   return report_failures(evaluation.failures, world.place().first());
 }
@@ -304,6 +367,7 @@ ExitCode run(int argc, char** argv) {
   if (const auto code = osdn::apps::parse(app, argc, argv)) {
     return *code;
   }
+  args.eval.given = osdn::apps::given_options(app);
   if (!args.compare.empty()) {
     std::cout << osdn::eval::compare_results(args.compare[0], args.compare[1],
                                              args.force);

@@ -86,4 +86,17 @@ void check_creatable(const fs::path& path) {
   ::unlink(probe.c_str());
 }
 
+void check_folder_creatable(const fs::path& folder) {
+  fs::path there = fs::absolute(folder).lexically_normal();
+  while (!is_there(there) && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  if (!is_folder(there)) {
+    throw Error(concat(folder.string(), ": ", there.string(),
+                       " is no folder; expected the name of one"),
+                ExitCode::kUsage);
+  }
+  check_creatable(there / "file");
+}
+
 }  // namespace osdn

@@ -1,8 +1,10 @@
 #include "osdn/eval/answer_log.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "osdn/core/concat.h"
+#include "osdn/core/error.h"
 #include "osdn/core/log.h"
 #include "osdn/core/path.h"
 #include "osdn/eval/python_text.h"
@@ -13,10 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-fs::path file_of_rank(const fs::path& path, int rank) {
-  return rank == 0 ? path : fs::path(concat(path.string(), ".rank", rank));
-}
-
 /// A call that was killed leaves a line without its end: what follows must not
 /// be glued to it.
 void end_last_line(File& file, const fs::path& path) {
@@ -25,6 +23,27 @@ void end_last_line(File& file, const fs::path& path) {
 }
 
 }  // namespace
+
+fs::path answers_of_rank(const fs::path& path, int rank) {
+  return rank == 0 ? path : fs::path(concat(path.string(), ".rank", rank));
+}
+
+std::vector<fs::path> answer_files(const fs::path& path) {
+  std::vector<fs::path> files;
+  if (is_there(path)) files.push_back(path);
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!is_folder(folder)) return files;
+  const std::string beginning = path.filename().string() + ".rank";
+  for (const fs::path& other : files_in(folder)) {
+    const std::string name = other.filename().string();
+    if (name.starts_with(beginning) && name.size() > beginning.size() &&
+        name.find_first_not_of("0123456789", beginning.size()) ==
+            std::string::npos) {
+      files.push_back(other);
+    }
+  }
+  return files;
+}
 
 std::string answer_line(const std::string& key, std::size_t row,
                         const Answer& answer) {
@@ -60,24 +79,30 @@ std::optional<LoggedAnswer> parse_answer_line(std::string_view line) {
 
 AnswerLog::AnswerLog(std::optional<fs::path> path, int rank) {
   if (!path) return;
-  for (int other = 0; is_there(file_of_rank(*path, other)); ++other) {
-    read(file_of_rank(*path, other));
-  }
-  path_ = file_of_rank(*path, rank);
+  for (const fs::path& file : answer_files(*path)) read(file);
+  path_ = answers_of_rank(*path, rank);
+  if (!is_there(*path_)) return;
   file_ = File::open_append(*path_);
   end_last_line(file_, *path_);
 }
 
 void AnswerLog::read(const fs::path& path) {
   const std::string text = read_file(path);
-  std::size_t broken = 0;
+  std::size_t sound = 0, broken = 0;
   for (const std::string_view line : split_at(text, "\n")) {
     if (line.empty()) continue;
     if (auto logged = parse_answer_line(line)) {
       answers_[logged->key][logged->row] = std::move(logged->answer);
+      ++sound;
     } else {
       ++broken;
     }
+  }
+  if (sound == 0 && broken > 0 && text.find('\n') != std::string::npos) {
+    throw Error(concat(path.string(),
+                       ": is no log of answers, and what osdn-eval adds would "
+                       "spoil it; give --answers a name of its own"),
+                ExitCode::kUsage);
   }
   if (broken > 0) {
     log::warn(path.string(), ": ", broken,
@@ -101,14 +126,14 @@ void AnswerLog::append(
   for (const auto& [row, answer] : answers) {
     lines += answer_line(key, row, answer) + "\n";
   }
+  if (!file_.is_open()) file_ = File::open_append(*path_);
   file_.write(lines);
 }
 
-std::optional<fs::path> AnswerLog::spent() const {
-  for (const auto& [key, rows] : answers_) {
-    if (!asked_.contains(key)) return std::nullopt;
-  }
-  return path_;
+bool AnswerLog::spent() const {
+  return std::all_of(
+      answers_.begin(), answers_.end(),
+      [this](const auto& of_key) { return asked_.contains(of_key.first); });
 }
 
 }  // namespace osdn::eval

@@ -19,10 +19,11 @@ namespace {
 
 using nlohmann::json;
 
-/// What a row's number depends on beside the model.
-constexpr const char* kConditions[] = {"protocol", "tokenizer_hash", "bos",
-                                       "max_len",  "data_hash",      "limit",
-                                       "settings"};
+/// What a row's number depends on beside the model. The requests' hash comes
+/// last, as it differs with most of the others.
+constexpr const char* kConditions[] = {
+    "protocol", "tokenizer_hash", "bos",  "max_len",      "data_hash",
+    "limit",    "settings",       "seed", "requests_hash"};
 
 struct Row {
   std::string task, metric, model;

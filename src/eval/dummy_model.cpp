@@ -4,7 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "osdn/core/hash.h"
 #include "osdn/eval/python_text.h"
 
 namespace osdn::eval {
@@ -12,12 +11,12 @@ namespace {
 
 constexpr std::size_t kGenerated = 200;  // code points
 
-Answer answer_of(const Request& request) {
-  Sha256 hash;
-  hash.update(request.context);
-  hash.update("\x1F");
-  hash.update(request.continuation);
-  const auto digest = hash.digest();
+}  // namespace
+
+Answer dummy_answer(Sha256 context, std::string_view continuation) {
+  context.update("\x1F");
+  context.update(continuation);
+  const auto digest = context.digest();
   std::uint64_t first = 0;
   for (std::size_t i = 0; i < 8; ++i) first = first << 8 | digest[i];
   Answer answer;
@@ -26,10 +25,14 @@ Answer answer_of(const Request& request) {
   return answer;
 }
 
+namespace {
+
+using AnswerOf = std::function<Answer(std::size_t row)>;
+
 class DummyRun : public BatchRun {
  public:
-  explicit DummyRun(const RequestBatch& batch) : batch_(batch) {
-    Pack all(batch.requests.size());
+  DummyRun(std::size_t rows, AnswerOf answer) : answer_(std::move(answer)) {
+    Pack all(rows);
     std::iota(all.begin(), all.end(), std::size_t{0});
     if (!all.empty()) packs_.push_back(std::move(all));
   }
@@ -37,27 +40,36 @@ class DummyRun : public BatchRun {
   void answer(std::size_t pack, const AnswerDone& done,
               const WorkDone& work) override {
     for (const std::size_t row : packs_[pack]) {
-      const Request& request = batch_.requests[row];
-      Answer answer;
-      if (batch_.kind == RequestKind::kGeneration) {
-        answer.output = slice(request.context, 0, kGenerated);
-      } else {
-        answer = answer_of(request);
-      }
-      done(row, std::move(answer));
+      done(row, answer_(row));
     }
     work(std::ssize(packs_[pack]));
   }
 
  private:
-  const RequestBatch& batch_;
+  AnswerOf answer_;
   std::vector<Pack> packs_;
 };
 
 }  // namespace
 
 std::unique_ptr<BatchRun> DummyModel::begin(const RequestBatch& batch) {
-  return std::make_unique<DummyRun>(batch);
+  const bool generates = batch.kind == RequestKind::kGeneration;
+  return begin(batch.requests.size(), [&batch, generates](std::size_t row) {
+    const Request& request = batch.requests[row];
+    Answer answer;
+    if (generates) {
+      answer.output = slice(request.context, 0, kGenerated);
+      return answer;
+    }
+    Sha256 context;
+    context.update(request.context);
+    return dummy_answer(std::move(context), request.continuation);
+  });
+}
+
+std::unique_ptr<BatchRun> DummyModel::begin(std::size_t rows,
+                                            AnswerOf answer) const {
+  return std::make_unique<DummyRun>(rows, std::move(answer));
 }
 
 }  // namespace osdn::eval

@@ -12,51 +12,19 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/hash.h"
 #include "osdn/core/log.h"
+#include "osdn/core/version.h"
 #include "osdn/eval/answer_log.h"
 #include "osdn/eval/collect_answers.h"
-#include "osdn/eval/request_hash.h"
-#include "osdn/eval/task_data.h"
 #include "osdn/eval/task_table.h"
 #include "osdn/ops/threads.h"
 #include "osdn/report/table.h"
+#include "prepare_task.h"
 #include "sample_lines.h"
+#include "task_options.h"
 
 namespace osdn::eval {
 
-const tokenizer::Tokenizer& TaskContext::need_tokenizer() const {
-  if (tokenizer) return *tokenizer;
-  throw Error(concat("task ", info.name,
-                     " counts in tokens; give a tokenizer "
-                     "with --tokenizer"),
-              ExitCode::kUsage);
-}
-
 namespace {
-
-RequestHash hash_of(const PreparedTask& task) {
-  if (task.hash) return *task.hash;
-  RequestHash hash;
-  for (const Request& request : task.batch.requests) {
-    hash.add(request.context, request.continuation);
-  }
-  return hash;
-}
-
-/// A task's requests, with what the options say of all tasks.
-std::vector<PreparedTask> prepare(const EvaluationSession& session,
-                                  const TaskDefinition& task) {
-  const EvalOptions& options = session.options();
-  std::vector<PreparedTask> all = task.prepare(session.context(task.info));
-  for (PreparedTask& prepared : all) {
-    if (prepared.name.empty()) prepared.name = task.info.name;
-    if (options.bos != "protocol") prepared.batch.bos = options.bos == "1";
-    if (options.shots > 0 && prepared.batch.kind != RequestKind::kLikelihood) {
-      throw Error("--shots: this task takes no solved examples",
-                  ExitCode::kUsage);
-    }
-  }
-  return all;
-}
 
 /// All of a result that is known before anything is scored.
 Result result_base(const EvaluationSession& session, const PreparedTask& task) {
@@ -70,17 +38,19 @@ Result result_base(const EvaluationSession& session, const PreparedTask& task) {
   r.settings = task.settings;
   r.data = task.data;
   r.data_hash = task.data_hash;
-  r.requests_hash = hash_of(task).hex();
+  r.requests_hash = task.hash->hex();
   r.bos = task.batch.bos;
   if (kind == RequestKind::kMeasure) {
     r.max_len = task.max_len;
+  } else if (task.batch.generation.prompt_tokens) {
+    r.max_len = task.batch.generation.prompt_tokens;
   } else if (!full) {
     r.max_len = session.max_len();
   }
   r.dropped = task.dropped;
   r.no_label = task.no_label;
   r.seed = task.seed;
-  r.limit = session.options().data.limit;
+  if (task.limited) r.limit = session.options().data.limit;
   return r;
 }
 
@@ -106,51 +76,41 @@ void count_rows(const PreparedTask& task, std::span<const Answer> answers,
                           "leave no token to score behind their context");
 }
 
+std::vector<SelectedTask> checked_tasks(const EvalOptions& options) {
+  std::vector<SelectedTask> tasks = select_tasks(options.tasks);
+  check_task_options(tasks, options);
+  return tasks;
+}
+
 /// One call of evaluate().
 class Evaluator {
  public:
   Evaluator(const EvalOptions& options, const Ranks& ranks)
-      : selected_(select_tasks(options.tasks)),
+      : selected_(checked_tasks(options)),
         session_(options, EvaluationSession::Weights::kLoad),
         log_(is_dummy(options) ? std::nullopt : options.answers, ranks.rank),
         ranks_(ranks) {}
 
   Evaluation run() {
     out_.device = session_.device();
-    for (const SelectedTask& task : selected_) try_task(task);
+    for_each_task(
+        selected_, [this](const SelectedTask& task) { run_task(task); },
+        out_.failures);
     for (const auto& [group, members] : groups_) add_average(group, members);
-    if (out_.failures.empty()) out_.spent_answers = log_.spent();
+    out_.answers_spent = log_.spent();
     return std::move(out_);
   }
 
  private:
-  void try_task(const SelectedTask& task) {
-    const TaskInfo& info = task.definition->info;
-    const auto fail = [&](const Error& error) {
-      out_.failures.push_back(
-          {info.name, error.what() + data_hint(info), error.code()});
-    };
-    std::vector<GroupMember>* members =
-        task.group.empty() ? nullptr : &groups_[task.group];
-    try {
-      for (const PreparedTask& prepared : prepare(session_, *task.definition)) {
-        if (members) members->push_back({prepared.name, info.paper_metric});
-        run_prepared(prepared);
+  void run_task(const SelectedTask& task) {
+    for (const PreparedTask& prepared :
+         prepare_task(session_, *task.definition, ranks_)) {
+      if (!task.group.empty()) {
+        groups_[task.group].push_back(
+            {prepared.name, task.definition->info.paper_metric});
       }
-    } catch (const MissingData& error) {
-      if (!task.only_if_found || nothing_found(task)) fail(error);
-    } catch (const Error& error) {
-      fail(error);
+      run_prepared(prepared);
     }
-  }
-
-  /// For the last task of a group that runs what is found: none was.
-  bool nothing_found(const SelectedTask& task) const {
-    const auto last = std::find_if(
-        selected_.rbegin(), selected_.rend(),
-        [&](const SelectedTask& other) { return other.group == task.group; });
-    return last->definition == task.definition &&
-           groups_.at(task.group).empty();
   }
 
   void run_prepared(const PreparedTask& task) {
@@ -159,7 +119,8 @@ class Evaluator {
     const Collection what{
         task.protocol.empty() ? task.name
                               : concat(task.name, " ", task.protocol),
-        sha256(concat(config_hash(base), session_.device())).substr(0, 32),
+        sha256(concat(config_hash(base), session_.device(), commit()))
+            .substr(0, 32),
         &task.batch};
     const std::vector<Answer> answers = collect_answers(
         what, [&] { return session_.begin(task); }, log_, ranks_);
@@ -203,7 +164,7 @@ Evaluation evaluate(const EvalOptions& options, const Ranks& ranks) {
 
 RequestHashes request_hashes(const EvalOptions& options) {
   check_options(options);
-  const auto selected = select_tasks(options.tasks);
+  const auto selected = checked_tasks(options);
   const EvaluationSession session(options, EvaluationSession::Weights::kLeave);
   using report::Align;
   report::Table table({{"task", Align::kLeft},
@@ -211,24 +172,17 @@ RequestHashes request_hashes(const EvalOptions& options) {
                        {"requests"},
                        {"sha256", Align::kLeft}});
   RequestHashes out;
-  for (const SelectedTask& task : selected) {
-    const TaskInfo& info = task.definition->info;
-    try {
-      for (const PreparedTask& prepared : prepare(session, *task.definition)) {
-        const RequestHash hash = hash_of(prepared);
-        table.add_row({prepared.name,
-                       prepared.protocol.empty() ? "-" : prepared.protocol,
-                       concat(hash.count()), hash.hex()});
-      }
-    } catch (const MissingData& error) {
-      if (task.only_if_found) continue;
-      out.failures.push_back(
-          {info.name, error.what() + data_hint(info), error.code()});
-    } catch (const Error& error) {
-      out.failures.push_back(
-          {info.name, error.what() + data_hint(info), error.code()});
-    }
-  }
+  for_each_task(
+      selected,
+      [&](const SelectedTask& task) {
+        for (const PreparedTask& prepared :
+             prepare_task(session, *task.definition, {})) {
+          table.add_row({prepared.name,
+                         prepared.protocol.empty() ? "-" : prepared.protocol,
+                         concat(prepared.hash->count()), prepared.hash->hex()});
+        }
+      },
+      out.failures);
   if (table.rows() > 0) out.table = table.text();
   return out;
 }

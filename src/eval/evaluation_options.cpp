@@ -58,7 +58,15 @@ void check_options(const EvalOptions& options) {
   check_choice("--bos", options.bos, {"protocol", "0", "1"});
   if (!options.parity.empty()) {
     check_choice("--parity", options.parity, {"fla"});
+    if (options.bos == "0") {
+      throw Error(
+          "--parity fla puts a begin token in front of each document, and "
+          "--bos "
+          "is 0; leave one of them out",
+          ExitCode::kUsage);
+    }
   }
+  check_choice("--trunc-side", options.trunc_side, {"right", "left"});
   check_choice("--rolling", options.rolling, {"window", "full"});
   check_at_least("--batch-tokens", options.batch_tokens, 1);
   ops::check_threads("--threads", options.threads);

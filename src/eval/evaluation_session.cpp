@@ -109,7 +109,13 @@ void EvaluationSession::describe(Result& result) const {
 std::unique_ptr<BatchRun> EvaluationSession::begin(const PreparedTask& task) {
   if (task.batch.kind == RequestKind::kMeasure) {
     if (session_) return measure_run(*session_, task);
-    throw Error("this task looks into a model, and the dummy is none",
+    if (task.dummy) {
+      return dummy_.begin(task.batch.requests.size(), task.dummy);
+    }
+    throw Error(concat(task.name,
+                       " is measured inside of a model, layer by layer or "
+                       "token by token, and the dummy answers whole requests "
+                       "alone; give --model the folder of a run"),
                 ExitCode::kUsage);
   }
   return session_ ? model_run(*session_, task.batch) : dummy_.begin(task.batch);

@@ -30,13 +30,20 @@ std::string by_depth(const std::string& metric,
   return rows.dump();
 }
 
-std::int64_t document_count(const EvalOptions& options, std::int64_t usual) {
+std::int64_t document_count(const EvalOptions& options, std::int64_t usual,
+                            PreparedTask& task) {
   const std::int64_t count = options.generated.documents.value_or(usual);
   if (count < 1) {
     throw Error(concat("--documents is ", count, "; expected at least 1"),
                 ExitCode::kUsage);
   }
-  return std::min(count, options.data.limit.value_or(count));
+  const std::int64_t kept = std::min(count, options.data.limit.value_or(count));
+  task.limited = kept < count;
+  return kept;
+}
+
+std::string words_text(const synth::WordLists& words) {
+  return words.files.empty() ? "" : concat(", words of ", words.name);
 }
 
 std::string joined_labels(const std::vector<std::string>& labels) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "osdn/eval/task.h"
+#include "osdn/synth/words.h"
 
 namespace osdn::eval {
 
@@ -20,9 +21,13 @@ struct AtDepth {
 std::string by_depth(const std::string& metric,
                      const std::vector<AtDepth>& scores, std::int64_t parts);
 
-/// The documents of a generated task: --documents, else `usual`; --limit cuts
-/// them. Throws Error (kUsage) for less than one.
-std::int64_t document_count(const EvalOptions& options, std::int64_t usual);
+/// The documents of a generated task: --documents, else `usual`; where --limit
+/// cuts them the task is told. Throws Error (kUsage) for less than one.
+std::int64_t document_count(const EvalOptions& options, std::int64_t usual,
+                            PreparedTask& task);
+
+/// ", words of NAME", or nothing for the built-in ones.
+std::string words_text(const synth::WordLists& words);
 
 /// Seed of all generated tasks, unless --seed gives one.
 constexpr std::uint64_t kGeneratorSeed = 1234;

@@ -1,8 +1,12 @@
 #include "group_average.h"
 
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
 
 #include "osdn/core/hash.h"
 
@@ -18,6 +22,19 @@ bool is_member(const Result& result, const std::vector<GroupMember>& members) {
   return false;
 }
 
+/// A protocol that is a number, a length, stands by its size.
+struct Earlier {
+  bool operator()(const std::string& a, const std::string& b) const {
+    const auto length = [](const std::string& text) {
+      std::int64_t value = 0;
+      const char* const end = text.data() + text.size();
+      const auto [rest, fault] = std::from_chars(text.data(), end, value);
+      return fault == std::errc() && rest == end ? value : -1;
+    };
+    return std::pair(length(a), a) < std::pair(length(b), b);
+  }
+};
+
 Result average(const std::string& group, const std::vector<Result>& of) {
   Result mean;
   const Result& first = of.front();
@@ -28,12 +45,13 @@ Result average(const std::string& group, const std::vector<Result>& of) {
   mean.value = 0;
   mean.n = std::ssize(of);
   mean.data = "";
-  mean.settings = "";
+  mean.limit.reset();
   mean.truncated = mean.dropped = mean.empty_cont = mean.no_label = 0;
   std::string data, requests;
   double variance = 0;
   bool known = true;
   nlohmann::ordered_json metrics;
+  nlohmann::ordered_json settings;
   for (const Result& result : of) {
     mean.value += result.value / static_cast<double>(of.size());
     known = known && result.stderr_.has_value();
@@ -45,7 +63,12 @@ Result average(const std::string& group, const std::vector<Result>& of) {
     data += result.data_hash;
     requests += result.requests_hash;
     metrics[result.task] = result.metric;
+    if (result.limit) mean.limit = result.limit;
+    if (!result.settings.empty()) {
+      settings[result.task] = nlohmann::ordered_json::parse(result.settings);
+    }
   }
+  mean.settings = settings.is_null() ? "" : settings.dump();
   mean.stderr_.reset();
   if (known) {
     mean.stderr_ = std::sqrt(variance) / static_cast<double>(of.size());
@@ -61,7 +84,7 @@ Result average(const std::string& group, const std::vector<Result>& of) {
 std::vector<Result> group_averages(const std::string& group,
                                    const std::vector<GroupMember>& members,
                                    const std::vector<Result>& results) {
-  std::map<std::string, std::vector<Result>> by_protocol;
+  std::map<std::string, std::vector<Result>, Earlier> by_protocol;
   for (const Result& result : results) {
     if (is_member(result, members)) {
       by_protocol[result.protocol].push_back(result);

@@ -7,10 +7,11 @@
 
 namespace osdn::eval {
 
-ChoiceDocument labelled_choices(const Row& row, std::string context) {
+ChoiceDocument labelled_choices(const Row& row, std::string context,
+                                bool plain) {
   ChoiceDocument document;
   document.contexts = {std::move(context)};
-  if (row.has("gold")) {
+  if (plain) {
     document.choices = row.texts("choices");
     document.gold = row.index("gold", document.choices.size());
     return document;

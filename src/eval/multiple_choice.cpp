@@ -110,10 +110,13 @@ std::vector<PreparedTask> prepare(const ChoiceTask& task,
            document.choices[document.gold];
   });
   PreparedTask prepared;
-  describe_file(file, prepared);
   std::vector<ChoiceDocument> documents;
-  for (const Row& row : read_rows(file, context.options.data.limit)) {
-    if (documents.empty() && task.name) prepared.name = task.name(row);
+  for (const Row& row : task_rows(context, file, prepared)) {
+    const std::string name = task.name ? task.name(row) : "";
+    if (!documents.empty() && name != prepared.name) {
+      throw row.error("this row has another layout than those before it");
+    }
+    prepared.name = name;
     documents.push_back(checked(task, row));
     add_requests(documents.back(), row.place(), std::ssize(documents) - 1,
                  shots, prepared);
@@ -135,7 +138,8 @@ TaskDefinition choice_task(ChoiceTask task) {
   return {std::move(info),
           [task = std::move(task)](const TaskContext& context) {
             return prepare(task, context);
-          }};
+          },
+          always({"--shots", "--shots-file", "--max-len", "--bos"})};
 }
 
 }  // namespace osdn::eval

@@ -6,6 +6,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/hash.h"
+#include "osdn/core/log.h"
 #include "osdn/core/path.h"
 #include "osdn/core/random.h"
 #include "osdn/eval/task_data.h"
@@ -14,6 +15,8 @@
 
 namespace osdn::eval {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::uint64_t kShuffleSeed = 13;
 constexpr std::size_t kPromptsASet = 16;
@@ -49,6 +52,9 @@ bool add_set(const TaskContext& context, const std::string& name,
   EvalOptions options = context.options;
   options.protocol = protocol;
   options.data.limit.reset();
+  // A set stands in a folder; a file is a text, whatever its name.
+  std::erase_if(options.data.inputs,
+                [](const fs::path& input) { return !is_folder(input); });
   try {
     const TaskContext own{task->info, options, kPromptTokens,
                           context.tokenizer};
@@ -66,18 +72,19 @@ bool add_set(const TaskContext& context, const std::string& name,
   }
 }
 
-bool all_folders(const std::vector<std::filesystem::path>& inputs) {
-  return std::all_of(inputs.begin(), inputs.end(), is_folder);
-}
-
 MeasuredTexts prompts(const TaskContext& context) {
   MeasuredTexts out;
   std::size_t sets = 0;
   for (const char* name : {"jrt_fda", "jrt_swde", "jrt_squad"}) {
     sets += add_set(context, name, "osdn-authors-twice", out) ? 1 : 0;
   }
-  const bool given = !context.options.data.inputs.empty();
-  if (given && sets == 0) return {};
+  const std::vector<fs::path>& inputs = context.options.data.inputs;
+  if (!inputs.empty() && sets == 0) return {};
+  for (const fs::path& input : inputs) {
+    if (is_folder(input)) continue;
+    log::warn("q_geo is measured on ", out.data, " and does not read ",
+              input.string(), "; give the text alone to measure it there");
+  }
   if (sets < 3) add_set(context, "records", "twice", out);
   out.protocol = "prompts";
   out.seed = kShuffleSeed;
@@ -85,6 +92,7 @@ MeasuredTexts prompts(const TaskContext& context) {
   if (!out.data_hash.empty()) out.data_hash = sha256(out.data_hash);
   if (context.options.data.limit) {
     const auto limit = static_cast<std::size_t>(*context.options.data.limit);
+    out.limited = out.texts.size() > limit;
     out.texts.resize(std::min(out.texts.size(), limit));
   }
   return out;
@@ -101,17 +109,15 @@ MeasuredTexts any_text(const TaskContext& context) {
   out.data = set.name;
   out.data_hash = set.hash;
   out.dropped = set.dropped;
+  out.limited = set.limited;
   return out;
 }
 
 }  // namespace
 
 MeasuredTexts q_geo_texts(const TaskContext& context) {
-  if (all_folders(context.options.data.inputs)) {
-    MeasuredTexts found = prompts(context);
-    if (!found.texts.empty()) return found;
-  }
-  return any_text(context);
+  MeasuredTexts found = prompts(context);
+  return found.texts.empty() ? any_text(context) : found;
 }
 
 }  // namespace osdn::eval

@@ -48,6 +48,7 @@ std::vector<PreparedTask> rolling_task(const TaskContext& context,
   prepared.data = set.name;
   prepared.data_hash = set.hash;
   prepared.dropped = set.dropped;
+  prepared.limited = set.limited;
   prepared.seed = kBootstrapSeed;
   prepared.batch.kind = RequestKind::kRolling;
   for (const EvalDocument& document : set.documents) {

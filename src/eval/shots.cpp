@@ -9,7 +9,7 @@ std::string shots_of(const TaskContext& context,
   const std::int64_t count = context.options.shots;
   if (count == 0) return "";
   const std::filesystem::path& file = *context.options.shots_file;
-  const std::vector<Row> rows = read_rows(file, count);
+  const std::vector<Row> rows = read_rows(file, count).rows;
   if (std::ssize(rows) < count) {
     throw Error(concat(file.string(), " has ", rows.size(),
                        " rows, and --shots is ", count),

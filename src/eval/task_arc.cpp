@@ -8,7 +8,8 @@ namespace {
 
 ChoiceDocument document(const Row& row) {
   return labelled_choices(row,
-                          "Question: " + row.text("question") + "\nAnswer:");
+                          "Question: " + row.text("question") + "\nAnswer:",
+                          row.is_first_layout({"gold"}, {"answerKey"}));
 }
 
 TaskDefinition task(const std::string& name, const std::string& config,

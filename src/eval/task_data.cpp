@@ -1,12 +1,16 @@
 #include "osdn/eval/task_data.h"
 
+#include <algorithm>
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "in_words.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/hash.h"
+#include "osdn/core/json_text.h"
 #include "osdn/core/path.h"
 #include "osdn/data/text_reader.h"
 
@@ -25,14 +29,6 @@ std::vector<fs::path> places(const std::string& name) {
     all.push_back(whole.filename().string() + ".zst");
   }
   return all;
-}
-
-std::string in_words(const std::vector<std::string>& names) {
-  std::string words;
-  for (const std::string& name : names) {
-    words += concat(words.empty() ? "" : ", ", name);
-  }
-  return words;
 }
 
 std::optional<fs::path> found_in(const fs::path& input,
@@ -89,15 +85,38 @@ bool Row::has(std::string_view field) const {
   return object_->contains(field);
 }
 
+bool Row::is_first_layout(
+    std::initializer_list<std::string_view> first,
+    std::initializer_list<std::string_view> second) const {
+  const auto there = [this](std::initializer_list<std::string_view> fields) {
+    return std::count_if(fields.begin(), fields.end(),
+                         [this](std::string_view f) { return has(f); });
+  };
+  if (there(first) + there(second) == 0) {
+    const auto quoted = [](std::initializer_list<std::string_view> fields) {
+      std::vector<std::string> names;
+      for (const std::string_view field : fields) {
+        names.push_back(concat("\"", field, "\""));
+      }
+      return in_words(names);
+    };
+    throw error(concat("there is neither ", quoted(first), " nor ",
+                       quoted(second), "; the row has ", keys()));
+  }
+  return there(first) >= there(second);
+}
+
+std::string Row::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& item : object_->items()) keys.push_back(item.key());
+  return keys.empty() ? "none" : in_words(keys);
+}
+
 const json& Row::at(std::string_view field) const {
   const auto found = object_->find(field);
   if (found != object_->end()) return *found;
-  std::string keys;
-  for (const auto& item : object_->items()) {
-    keys += concat(keys.empty() ? "" : ", ", item.key());
-  }
-  throw error(concat("there is no field \"", field, "\"; the row has ",
-                     keys.empty() ? "none" : keys));
+  throw error(
+      concat("there is no field \"", field, "\"; the row has ", keys()));
 }
 
 std::string Row::text(std::string_view field) const {
@@ -109,7 +128,11 @@ std::string Row::text(std::string_view field) const {
 
 std::int64_t Row::number(std::string_view field) const {
   const json& value = at(field);
-  if (value.is_number_integer()) return value.get<std::int64_t>();
+  // What needs 64 bits without a sign would turn into another number.
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const bool fits =
+      !value.is_number_unsigned() || value.get<std::uint64_t>() <= kMost;
+  if (value.is_number_integer() && fits) return value.get<std::int64_t>();
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   if (value.is_string()) {
     const std::string& text = value.get_ref<const std::string&>();
@@ -162,8 +185,35 @@ std::size_t Row::index(std::string_view field, std::size_t count) const {
                      static_cast<std::int64_t>(count) - 1));
 }
 
-std::vector<Row> read_rows(const fs::path& file,
-                           const std::optional<std::int64_t>& limit) {
+namespace {
+
+json object_in(const data::RawDocument& raw, const std::string& place) {
+  std::vector<RepeatedKey> repeated;
+  json object;
+  try {
+    object = parse_json(raw.bytes, repeated);
+  } catch (const json::exception&) {
+    throw Error(concat(place,
+                       ": this is not JSON in UTF-8, expected one JSON "
+                       "object a line"),
+                ExitCode::kBadInput);
+  }
+  if (!object.is_object()) {
+    throw Error(concat(place, ": this is a ", object.type_name(),
+                       ", expected one JSON object a line"),
+                ExitCode::kBadInput);
+  }
+  if (!repeated.empty()) {
+    throw Error(concat(place, ": field \"", repeated.front().key,
+                       "\" is there more than once; expected it once"),
+                ExitCode::kBadInput);
+  }
+  return object;
+}
+
+}  // namespace
+
+Rows read_rows(const fs::path& file, const std::optional<std::int64_t>& limit) {
   const std::string name = file.filename().string();
   if (!name.ends_with(".jsonl") && !name.ends_with(".jsonl.zst")) {
     throw Error(concat(file.string(),
@@ -172,31 +222,35 @@ std::vector<Row> read_rows(const fs::path& file,
                 ExitCode::kBadInput);
   }
   data::TextReader reader({file}, {});
-  std::vector<Row> rows;
-  while (!limit || static_cast<std::int64_t>(rows.size()) < *limit) {
-    const auto raw = reader.next();
-    if (!raw) break;
-    json object = json::parse(raw->bytes, nullptr, false);
-    const auto line = static_cast<std::int64_t>(raw->line);
-    if (!object.is_object()) {
-      throw Error(concat(file.string(), ":", line, ": ",
-                         object.is_discarded()
-                             ? "this is not JSON in UTF-8"
-                             : concat("this is a ", object.type_name()),
-                         ", expected one JSON object a line"),
-                  ExitCode::kBadInput);
+  Rows found;
+  while (const auto raw = reader.next()) {
+    if (limit && std::ssize(found.rows) >= *limit) {
+      found.more = true;
+      break;
     }
-    rows.emplace_back(file.string(), line, std::move(object));
+    const auto line = static_cast<std::int64_t>(raw->line);
+    found.rows.emplace_back(file.string(), line,
+                            object_in(*raw, concat(file.string(), ":", line)));
   }
-  if (rows.empty()) {
+  if (found.rows.empty()) {
     throw Error(concat(file.string(), " holds no row"), ExitCode::kBadInput);
   }
-  return rows;
+  return found;
 }
 
-void describe_file(const fs::path& file, PreparedTask& task) {
+std::string hash_of_files(const std::vector<fs::path>& files) {
+  std::string hashes;
+  for (const fs::path& file : files) hashes += sha256_of_file(file);
+  return files.size() > 1 ? sha256(hashes) : hashes;
+}
+
+std::vector<Row> task_rows(const TaskContext& context, const fs::path& file,
+                           PreparedTask& task) {
   task.data = file.filename().string();
-  task.data_hash = sha256_of_file(file);
+  task.data_hash = hash_of_files({file});
+  Rows found = read_rows(file, context.options.data.limit);
+  task.limited = found.more;
+  return std::move(found.rows);
 }
 
 }  // namespace osdn::eval

@@ -18,6 +18,9 @@ std::pair<std::string, std::string> at_last_space(const Row& row) {
   if (space == std::string::npos) {
     throw row.error("\"text\" has no space, so no last word to ask for");
   }
+  if (space + 1 == text.size()) {
+    throw row.error("\"text\" ends in a space, so there is no last word");
+  }
   return {text.substr(0, space), text.substr(space)};
 }
 
@@ -40,8 +43,7 @@ std::vector<PreparedTask> prepare(const TaskContext& context) {
     return before + last;
   });
   PreparedTask prepared;
-  describe_file(file, prepared);
-  for (const Row& row : read_rows(file, context.options.data.limit)) {
+  for (const Row& row : task_rows(context, file, prepared)) {
     auto [before, last] = at_last_space(row);
     const std::string label = last.substr(1);
     prepared.batch.requests.push_back({shots + before, std::move(last),
@@ -57,7 +59,8 @@ std::vector<PreparedTask> prepare(const TaskContext& context) {
 TaskDefinition task(const std::string& name, const std::string& source) {
   return {{name, "", "acc of the last word, perplexity per last word",
            concat("--data: ", name, ".jsonl with text"), source, "acc"},
-          prepare};
+          prepare,
+          always({"--shots", "--shots-file", "--max-len", "--bos"})};
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
-#include "osdn/core/hash.h"
+#include "osdn/core/json_text.h"
 #include "osdn/core/path.h"
 #include "osdn/eval/longbench_metrics.h"
 #include "osdn/eval/means.h"
@@ -74,10 +74,11 @@ const Subset& subset_of(const TaskContext& context) {
                        [&](const Subset& s) { return s.name == name; });
 }
 
-/// The value of a subset in one of the two files.
-nlohmann::json value_in(const TaskContext& context, const fs::path& beside,
-                        const std::string& name, const std::string& subset,
-                        std::string& hashes) {
+/// The value of a subset in one of the two files, which is added to `files`.
+nlohmann::json value_in(const TaskContext& context, const std::string& name,
+                        const std::string& subset,
+                        std::vector<fs::path>& files) {
+  const fs::path beside = files.front();
   fs::path file;
   for (const char* prefix : {"longbench_", ""}) {
     const fs::path candidate = beside.parent_path() / concat(prefix, name);
@@ -92,16 +93,19 @@ nlohmann::json value_in(const TaskContext& context, const fs::path& beside,
                              "; it is not there"),
                       ExitCode::kBadInput);
   }
-  const std::string text = read_file(file);
-  hashes += sha256(text);
-  const auto all = nlohmann::json::parse(text, nullptr, false);
-  const auto found = all.is_object() ? all.find(subset) : all.end();
-  if (!all.is_object() || found == all.end()) {
-    throw Error(
-        concat(file.string(), ": expected a JSON object with \"", subset, "\""),
-        ExitCode::kBadInput);
+  files.push_back(file);
+  std::vector<RepeatedKey> repeated;
+  nlohmann::json all;
+  try {
+    all = parse_json(read_file(file), repeated);
+  } catch (const nlohmann::json::exception&) {  // said below
   }
-  return *found;
+  if (!all.is_object() || !all.contains(subset) || !repeated.empty()) {
+    throw Error(concat(file.string(), ": expected a JSON object with \"",
+                       subset, "\", each of its keys once"),
+                ExitCode::kBadInput);
+  }
+  return all.at(subset);
 }
 
 /// {context} and {input} of the template; what is put in is not looked at.
@@ -170,13 +174,8 @@ double document_score(const Subset& subset, std::string_view output,
 }
 
 Truncation truncation_of(const TaskContext& context) {
-  const std::string& asked = context.options.protocol;
-  if (asked.empty() || asked == "middle") return Truncation::kMiddle;
-  if (asked == "left") return Truncation::kLeft;
-  throw Error(concat("--protocol is '", asked,
-                     "'; LongBench cuts in the middle or on the left: "
-                     "expected middle or left"),
-              ExitCode::kUsage);
+  return context.protocols(1).front() == "left" ? Truncation::kLeft
+                                                : Truncation::kMiddle;
 }
 
 GenerationRule rule_of(const TaskContext& context, const Subset& subset,
@@ -199,6 +198,9 @@ Gold gold_of(const Subset& subset, const Row& row) {
   }
   if (subset.metric == LongMetric::kClassification) {
     gold.classes = row.texts("all_classes");
+    if (gold.classes.empty()) {
+      throw row.error("\"all_classes\" is empty; expected at least one");
+    }
   }
   if (subset.metric == LongMetric::kRetrieval) {
     for (const std::string& answer : gold.answers) {
@@ -219,19 +221,15 @@ std::vector<PreparedTask> prepare(const TaskContext& context) {
       task_file(context, {concat("eval/longbench/", name, ".jsonl"),
                           concat("longbench/", name, ".jsonl")});
   PreparedTask task;
-  describe_file(file, task);
-  std::string hashes = task.data_hash;
-  const auto form =
-      value_in(context, file, "dataset2prompt.json", name, hashes);
-  const auto length =
-      value_in(context, file, "dataset2maxlen.json", name, hashes);
+  std::vector<fs::path> files{file};
+  const auto form = value_in(context, "dataset2prompt.json", name, files);
+  const auto length = value_in(context, "dataset2maxlen.json", name, files);
   if (!form.is_string() || !length.is_number_integer() ||
       length.get<std::int64_t>() < 1) {
     throw Error(concat("dataset2prompt.json and dataset2maxlen.json: \"", name,
                        "\" has to be a template and a number of tokens"),
                 ExitCode::kBadInput);
   }
-  task.data_hash = sha256(hashes);
   task.batch.kind = RequestKind::kGeneration;
   task.batch.bos = true;
   task.batch.generation = rule_of(context, subset, length.get<std::int64_t>());
@@ -239,7 +237,7 @@ std::vector<PreparedTask> prepare(const TaskContext& context) {
                       ? "middle"
                       : "left";
   std::vector<Gold> golds;
-  for (const Row& row : read_rows(file, context.options.data.limit)) {
+  for (const Row& row : task_rows(context, file, task)) {
     golds.push_back(gold_of(subset, row));
     task.batch.requests.push_back(
         {.context = filled_in(form.get<std::string>(), row.text("context"),
@@ -247,6 +245,7 @@ std::vector<PreparedTask> prepare(const TaskContext& context) {
          .place = row.place(),
          .label = joined_labels(golds.back().answers)});
   }
+  task.data_hash = hash_of_files(files);
   task.score = [&subset,
                 golds = std::move(golds)](std::span<const Answer> answers) {
     std::vector<double> scores;
@@ -275,21 +274,27 @@ std::vector<TaskDefinition> longbench_tasks() {
     const std::string name(subset.name);
     const std::string metric = metric_name(subset.metric);
     tasks.push_back(
-        {{concat("longbench_", name), "longbench", metric,
+        {{concat("longbench_", name),
+          "longbench",
+          metric,
           concat("--data: ", name,
                  ".jsonl with context, input, answers, all_classes; beside it "
                  "dataset2prompt.json and dataset2maxlen.json of LongBench"),
           concat("load_dataset(\"THUDM/LongBench\", \"", name,
                  "\", split=\"test\"); the two files from its repository"),
-          metric},
-         prepare});
+          metric,
+          false,
+          {"middle", "left"}},
+         prepare,
+         always({"--protocol", "--max-len", "--bos"})});
   }
   for (const std::string_view name : kChinese) {
     tasks.push_back(
         {{concat("longbench_", name), "", "left out",
           "a word segmenter, which is not there: Chinese has no spaces", "",
           ""},
-         refuse});
+         refuse,
+         always({"--protocol", "--max-len", "--bos"})});
   }
   return tasks;
 }

@@ -201,6 +201,7 @@ std::vector<PreparedTask> prepare(const TaskContext& context) {
   prepared.data = set.name;
   prepared.data_hash = set.hash;
   prepared.dropped = set.dropped;
+  prepared.limited = set.limited;
   prepared.max_len = kBlock;
   prepared.batch.kind = RequestKind::kMeasure;
   prepared.batch.bos = settings.bos;
@@ -239,7 +240,8 @@ std::vector<TaskDefinition> longppl_tasks() {
             "--data FILE or FOLDER: .txt or .jsonl, long documents",
             R"(any long texts; load_dataset("fla-hub/pg19", split="test"))",
             "perplexity"},
-           prepare}};
+           prepare,
+           always({"--split", "--field", "--parity", "--per-doc", "--bos"})}};
 }
 
 }  // namespace osdn::eval

@@ -11,6 +11,8 @@
 #include "generated_text.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/core/hash.h"
+#include "osdn/eval/dummy_model.h"
 #include "osdn/eval/means.h"
 #include "osdn/eval/model_session.h"
 #include "osdn/ops/to_device.h"
@@ -104,6 +106,24 @@ void answer(const ModelSession& session, const Documents& documents,
   }
 }
 
+/// The dummy's: a label is the continuation of the ids up to it.
+Answer dummy_answer_to(const synth::MqarDocument& document) {
+  Answer found;
+  Sha256 context;
+  std::int64_t right = 0;
+  for (std::size_t t = 0; t < document.tokens.size(); ++t) {
+    context.update(concat(t > 0 ? " " : "", document.tokens[t]));
+    if (document.labels[t] < 0) continue;
+    const Answer one = dummy_answer(context, concat(document.labels[t]));
+    ++found.tokens;
+    found.log_likelihood += one.log_likelihood;
+    right += one.greedy ? 1 : 0;
+  }
+  found.greedy = right == found.tokens;
+  found.output = concat(right);
+  return found;
+}
+
 /// All documents have the same number of labels, so that the mean of their
 /// shares is the share of all.
 Scores score(std::span<const Answer> answers) {
@@ -145,7 +165,7 @@ PreparedTask prepare_size(const TaskContext& context, const Size& size) {
   task.measured_together = static_cast<std::size_t>(std::max<std::int64_t>(
       1, std::min(options.batch_tokens, kTokensOfPass) / size.length));
   auto documents = std::make_shared<Documents>();
-  const std::int64_t count = document_count(options, kDocuments);
+  const std::int64_t count = document_count(options, kDocuments, task);
   for (std::int64_t i = 0; i < count; ++i) {
     documents->push_back(
         synth::mqar_document(mqar, *task.seed, static_cast<std::uint64_t>(i)));
@@ -158,6 +178,9 @@ PreparedTask prepare_size(const TaskContext& context, const Size& size) {
                      std::span<const std::size_t> rows,
                      const AnswerDone& done) {
     answer(session, *documents, vocab, rows, done);
+  };
+  task.dummy = [documents](std::size_t row) {
+    return dummy_answer_to((*documents)[row]);
   };
   task.score = score;
   return task;
@@ -179,7 +202,9 @@ std::vector<TaskDefinition> mqar_tasks() {
             "nothing, and no tokenizer; a model trained on such integers "
             "(osdn-data synth mqar)",
             "", "accuracy", true},
-           prepare}};
+           prepare,
+           always({"--documents", "--seed", "--mqar-sizes", "--mqar-vocab",
+                   "--mqar-passes"})}};
 }
 
 }  // namespace osdn::eval

@@ -9,6 +9,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/eval/means.h"
 #include "osdn/eval/python_text.h"
+#include "osdn/eval/task_data.h"
 #include "osdn/synth/needles.h"
 
 namespace osdn::eval {
@@ -54,16 +55,18 @@ PreparedTask prepare_length(const TaskContext& context,
       needle, words, essay, context.need_tokenizer(), tokens, seed);
   PreparedTask task;
   task.protocol = concat(tokens);
-  task.data = concat("haystack: ", generator.haystack());
+  task.data = concat("haystack: ", generator.haystack(), words_text(words));
+  std::vector<std::filesystem::path> files = words.files;
+  if (needle.hay == synth::Hay::kEssay && options.generated.haystack) {
+    files.push_back(*options.generated.haystack);
+  }
+  task.data_hash = hash_of_files(files);
   task.seed = seed;
-  task.settings = nlohmann::ordered_json{{"target_tokens", tokens},
-                                         {"words", words.name},
-                                         {"haystack", generator.haystack()}}
-                      .dump();
+  task.settings = nlohmann::ordered_json{{"target_tokens", tokens}}.dump();
   task.batch.kind = RequestKind::kGeneration;
   task.batch.generation.max_new_tokens = synth::kNeedleAnswerTokens;
   std::vector<Asked> asked;
-  const std::int64_t count = document_count(options, kDocuments);
+  const std::int64_t count = document_count(options, kDocuments, task);
   for (std::int64_t i = 0; i < count; ++i) {
     synth::NeedleDocument d = generator.document(static_cast<std::uint64_t>(i));
     task.batch.requests.push_back(
@@ -91,6 +94,13 @@ std::vector<PreparedTask> prepare(const TaskContext& context,
   return all;
 }
 
+std::vector<std::string> options_of(const synth::NeedleTask& needle) {
+  std::vector<std::string> names = {"--documents",     "--seed",    "--words",
+                                    "--target-tokens", "--max-len", "--bos"};
+  if (needle.hay == synth::Hay::kEssay) names.emplace_back("--haystack");
+  return names;
+}
+
 }  // namespace
 
 std::vector<TaskDefinition> niah_tasks() {
@@ -104,7 +114,8 @@ std::vector<TaskDefinition> niah_tasks() {
                       "", "recall"},
                      [&needle](const TaskContext& context) {
                        return prepare(context, needle);
-                     }});
+                     },
+                     always(options_of(needle))});
   }
   return tasks;
 }

@@ -7,8 +7,10 @@ namespace osdn::eval {
 namespace {
 
 ChoiceDocument document(const Row& row) {
-  return labelled_choices(
-      row, row.text(row.has("query") ? "query" : "question_stem"));
+  const bool plain =
+      row.is_first_layout({"query", "gold"}, {"question_stem", "answerKey"});
+  return labelled_choices(row, row.text(plain ? "query" : "question_stem"),
+                          plain);
 }
 
 }  // namespace

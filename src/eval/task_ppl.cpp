@@ -11,7 +11,8 @@ std::vector<TaskDefinition> ppl_tasks() {
            [](const TaskContext& context) {
              return rolling_task(context,
                                  read_text_documents(context.options.data));
-           }}};
+           },
+           always({"--split", "--field", "--rolling", "--max-len", "--bos"})}};
 }
 
 }  // namespace osdn::eval

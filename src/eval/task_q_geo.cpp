@@ -133,6 +133,7 @@ std::vector<PreparedTask> prepare(const TaskContext& context) {
   prepared.data_hash = found.data_hash;
   prepared.seed = found.seed;
   prepared.dropped = found.dropped;
+  prepared.limited = found.limited;
   prepared.batch.kind = RequestKind::kMeasure;
   for (const std::string& text : found.texts) {
     const std::int64_t index = std::ssize(prepared.batch.requests);
@@ -162,7 +163,12 @@ std::vector<TaskDefinition> q_geo_tasks() {
             "--data FOLDER with sets of the group jrt, or any FILE or FOLDER "
             "of text",
             "any text; the sets of the group jrt", "q_geo"},
-           prepare}};
+           prepare,
+           // Those of records too, which stand in for sets that are missing.
+           always({"--split", "--field", "--rolling", "--max-len",
+                   "--context-length", "--answer-length", "--documents",
+                   "--seed", "--words", "--mode", "--record-tokens",
+                   "--records", "--repeat"})}};
 }
 
 }  // namespace osdn::eval

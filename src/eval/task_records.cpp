@@ -10,7 +10,9 @@
 #include "osdn/core/error.h"
 #include "osdn/eval/jrt.h"
 #include "osdn/eval/means.h"
+#include "osdn/eval/task_data.h"
 #include "osdn/synth/records.h"
+#include "recall_protocol.h"
 #include "recall_scores.h"
 
 namespace osdn::eval {
@@ -65,51 +67,6 @@ Scores score(std::span<const Answer> answers, const Asked& asked) {
   return {{std::move(contains), mean_metric("distractor", wrong)}, hits};
 }
 
-struct Protocol {
-  std::string name;
-  bool twice = false;
-  enum Cut { kNone, kJrt, kOsdnAuthors } cut = kNone;
-};
-
-std::vector<Protocol> protocols_of(const std::string& asked) {
-  const std::vector<Protocol> all = {
-      {"once", false, Protocol::kNone},
-      {"twice", true, Protocol::kNone},
-      {"jrt-once", false, Protocol::kJrt},
-      {"jrt-twice", true, Protocol::kJrt},
-      {"osdn-authors-once", false, Protocol::kOsdnAuthors},
-      {"osdn-authors-twice", true, Protocol::kOsdnAuthors}};
-  if (asked.empty()) return {all[0], all[1]};
-  std::string names;
-  for (const Protocol& protocol : all) {
-    if (protocol.name == asked) return {protocol};
-    names += concat(names.empty() ? "" : ", ", protocol.name);
-  }
-  throw Error(concat("--protocol is '", asked, "'; expected one of ", names),
-              ExitCode::kUsage);
-}
-
-/// Nothing for a document that the protocol's cut leaves out.
-std::optional<std::string> prompt_of(const Protocol& protocol,
-                                     const TaskContext& context,
-                                     JrtDocument document) {
-  const std::int64_t desired =
-      context.options.context_length - context.options.answer_length;
-  if (protocol.cut == Protocol::kOsdnAuthors) {
-    if (!cut_as_osdn_authors(JrtSet::kFda, protocol.twice,
-                             context.need_tokenizer(), desired, document)) {
-      return std::nullopt;
-    }
-    return osdn_authors_prompt(JrtSet::kFda, protocol.twice, document);
-  }
-  if (protocol.cut == Protocol::kJrt &&
-      !cut_around_answer(JrtSet::kFda, context.need_tokenizer(), desired,
-                         document)) {
-    return std::nullopt;
-  }
-  return jrt_prompt(JrtSet::kFda, protocol.twice, document);
-}
-
 /// Documents of one size.
 struct Size {
   std::string name;
@@ -130,10 +87,10 @@ std::vector<Size> sizes_of(const GeneratedTaskOptions& options) {
   return sizes;
 }
 
-std::string settings_of(const Size& size, const Protocol& protocol,
-                        const std::string& words, const EvalOptions& options) {
+std::string settings_of(const Size& size, const RecallProtocol& protocol,
+                        const EvalOptions& options) {
   nlohmann::ordered_json settings = {
-      {"mode", synth::name_of(size.options.mode)}, {"words", words}};
+      {"mode", synth::name_of(size.options.mode)}};
   if (size.options.records) {
     settings["records"] = *size.options.records;
   } else {
@@ -143,14 +100,13 @@ std::string settings_of(const Size& size, const Protocol& protocol,
       size.options.mode == synth::RecordMode::kUpdate) {
     settings["repeat"] = size.options.repeat;
   }
-  if (protocol.cut != Protocol::kNone) {
-    settings["cut_tokens"] = options.context_length - options.answer_length;
-  }
+  const auto more = recall_settings(protocol, JrtSet::kFda, options);
+  if (!more.is_null()) settings.update(more);
   return settings.dump();
 }
 
 PreparedTask prepare_size(const TaskContext& context, const Size& size,
-                          const Protocol& protocol,
+                          const RecallProtocol& protocol,
                           const synth::WordLists& words) {
   const EvalOptions& options = context.options;
   const std::uint64_t seed = options.seed.value_or(kGeneratorSeed);
@@ -161,35 +117,37 @@ PreparedTask prepare_size(const TaskContext& context, const Size& size,
   PreparedTask task;
   task.name = size.name;
   task.protocol = protocol.name;
-  task.data = concat("generated, ", synth::name_of(size.options.mode));
-  task.settings = settings_of(size, protocol, words.name, options);
+  task.data = concat("generated, ", synth::name_of(size.options.mode),
+                     words_text(words));
+  task.data_hash = hash_of_files(words.files);
+  task.settings = settings_of(size, protocol, options);
   task.seed = seed;
-  task.batch.kind = RequestKind::kGeneration;
-  task.batch.generation = {kRecallNewTokens, {"\n"}};
-  task.batch.bos = protocol.cut == Protocol::kOsdnAuthors;
+  task.batch = recall_batch(protocol, options);
   Asked asked;
-  const std::int64_t count = document_count(options, kDocuments);
+  LeftOut left_out;
+  const std::int64_t count = document_count(options, kDocuments, task);
   for (std::int64_t i = 0; i < count; ++i) {
     synth::RecordDocument d = generator.document(static_cast<std::uint64_t>(i));
     JrtDocument document;
-    document.place = concat(size.name, " document ", i);
+    const std::string place = concat(size.name, " document ", i);
+    document.place = place;
     document.text = d.text;
     document.key = d.key;
     document.value = d.value;
     std::optional<std::string> prompt =
-        prompt_of(protocol, context, std::move(document));
+        recall_prompt(protocol, JrtSet::kFda, context, std::move(document));
     if (!prompt) {
-      ++task.dropped;
+      left_out.add(place, task);
       continue;
     }
-    task.batch.requests.push_back({.context = std::move(*prompt),
-                                   .place = concat(size.name, " document ", i),
-                                   .label = d.value});
+    task.batch.requests.push_back(
+        {.context = std::move(*prompt), .place = place, .label = d.value});
     asked.labels.push_back({d.value});
     asked.distractors.push_back(std::move(d.distractors));
     asked.depths.push_back(d.depth);
     asked.records.push_back(d.records);
   }
+  left_out.warn(size.name, task);
   task.score = [asked = std::move(asked)](std::span<const Answer> answers) {
     return score(answers, asked);
   };
@@ -197,17 +155,28 @@ PreparedTask prepare_size(const TaskContext& context, const Size& size,
 }
 
 std::vector<PreparedTask> prepare(const TaskContext& context) {
-  const std::vector<Protocol> protocols =
-      protocols_of(context.options.protocol);
+  const std::vector<RecallProtocol> protocols = recall_protocols(context);
   const synth::WordLists words =
       synth::word_lists(context.options.generated.words, synth::Split::kTest);
   std::vector<PreparedTask> all;
   for (const Size& size : sizes_of(context.options.generated)) {
-    for (const Protocol& protocol : protocols) {
+    for (const RecallProtocol& protocol : protocols) {
       all.push_back(prepare_size(context, size, protocol, words));
     }
   }
   return all;
+}
+
+std::vector<std::string> options_read(const EvalOptions& options) {
+  std::vector<std::string> names = {"--documents", "--seed", "--words",
+                                    "--mode", "--records"};
+  const GeneratedTaskOptions& generated = options.generated;
+  if (generated.records.empty()) names.emplace_back("--record-tokens");
+  if (generated.mode == "same" || generated.mode == "update") {
+    names.emplace_back("--repeat");
+  }
+  add_recall_options(options, "once", names);
+  return names;
 }
 
 }  // namespace
@@ -218,8 +187,11 @@ std::vector<TaskDefinition> records_tasks() {
             "records; distractor: another record's value is",
             "nothing; a tokenizer, unless --records fixes the number of "
             "records; --words FOLDER replaces what is built in",
-            "", "contains"},
-           prepare}};
+            "", "contains", false,
+            protocol_names({RecallProtocol::kWhole, RecallProtocol::kJrt,
+                            RecallProtocol::kOsdnAuthors})},
+           prepare,
+           options_read}};
 }
 
 }  // namespace osdn::eval

@@ -9,7 +9,9 @@ ChoiceDocument document(const Row& row) {
   const auto context = [](const std::string& text) {
     return std::vector<std::string>{"Q: " + text + "\nA:"};
   };
-  if (row.has("context_question")) {
+  if (row.is_first_layout(
+          {"context_question", "answers", "gold"},
+          {"context", "question", "answerA", "answerB", "answerC", "label"})) {
     auto answers = row.texts("answers");
     const std::size_t gold = row.index("gold", answers.size());
     return {context(row.text("context_question")), std::move(answers), gold};

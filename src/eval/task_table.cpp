@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "in_words.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/nearest.h"
@@ -115,11 +116,14 @@ std::string task_list() {
       std::string& names = groups[info.group];
       names += concat(names.empty() ? "" : ", ", info.name);
     }
-    text += concat(
-        info.name, ": ", info.measures,
-        info.group.empty() ? "" : concat(" (group ", info.group, ")"),
-        "\n  needs ", info.needs, "\n",
-        info.source.empty() ? "" : concat("  from  ", info.source, "\n"));
+    text +=
+        concat(info.name, ": ", info.measures,
+               info.group.empty() ? "" : concat(" (group ", info.group, ")"),
+               "\n  needs ", info.needs, "\n",
+               info.source.empty() ? "" : concat("  from  ", info.source, "\n"),
+               info.protocols.empty()
+                   ? ""
+                   : concat("  --protocol ", in_words(info.protocols), "\n"));
   }
   for (const auto& [group, names] : groups) {
     text += concat(group, ": the group of ", names, "\n");

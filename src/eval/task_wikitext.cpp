@@ -19,7 +19,8 @@ std::vector<TaskDefinition> wikitext_tasks() {
                  context, {"eval/wikitext2_test.raw", "wikitext.jsonl"});
              return rolling_task(
                  context, read_wikitext(file, context.options.data.limit));
-           }}};
+           },
+           always({"--rolling", "--max-len", "--bos"})}};
 }
 
 }  // namespace osdn::eval

@@ -17,7 +17,10 @@ ChoiceDocument filled(const Row& row) {
 }
 
 ChoiceDocument document(const Row& row) {
-  if (row.has("context_options")) return filled(row);
+  if (row.is_first_layout({"context_options", "continuation", "gold"},
+                          {"sentence", "option1", "option2", "answer"})) {
+    return filled(row);
+  }
   const std::string sentence = row.text("sentence");
   const std::size_t gap = sentence.find('_');
   if (gap == std::string::npos) {

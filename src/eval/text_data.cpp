@@ -5,10 +5,10 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
-#include "osdn/core/hash.h"
 #include "osdn/core/path.h"
 #include "osdn/core/utf8.h"
 #include "osdn/data/text_reader.h"
+#include "osdn/eval/task_data.h"
 #include "osdn/eval/wikitext.h"
 
 namespace osdn::eval {
@@ -18,18 +18,29 @@ namespace fs = std::filesystem;
 
 DataSet describe(const std::vector<fs::path>& files) {
   DataSet set;
-  std::string hashes;
   for (const fs::path& file : files) {
     set.name += set.name.empty() ? "" : ",";
     set.name += file.filename().string();
-    hashes += sha256_of_file(file);
   }
-  set.hash = files.size() == 1 ? hashes : sha256(hashes);
+  set.hash = hash_of_files(files);
   return set;
 }
 
-bool full(const DataSet& set, const std::optional<std::int64_t>& limit) {
-  return limit && std::ssize(set.documents) >= *limit;
+/// Whether the set has all documents that it may have, although there is one
+/// more.
+bool full(DataSet& set, const std::optional<std::int64_t>& limit) {
+  set.limited = limit && std::ssize(set.documents) >= *limit;
+  return set.limited;
+}
+
+/// Folders may be there for other tasks: of several inputs those count that
+/// hold a text.
+std::vector<fs::path> with_text(const std::vector<fs::path>& inputs) {
+  std::vector<fs::path> some;
+  for (const fs::path& input : inputs) {
+    if (!is_folder(input) || data::holds_text(input)) some.push_back(input);
+  }
+  return some.empty() ? inputs : some;
 }
 
 /// Counted before the detokenisation, read after it.
@@ -47,12 +58,11 @@ DataSet read_text_documents(const DataOptions& options) {
   data::TextOptions text;
   data::set_split(text, options.split);
   text.field = options.field;
-  const auto files = data::text_files(options.inputs);
+  const auto files = data::text_files(with_text(options.inputs));
   DataSet set = describe(files);
   data::TextReader reader(files, text);
-  while (!full(set, options.limit)) {
-    const auto raw = reader.next();
-    if (!raw) break;
+  while (const auto raw = reader.next()) {
+    if (full(set, options.limit)) break;
     EvalDocument document{reader.text_of(*raw), 0, 0};
     if (document.text.empty()) {
       ++set.dropped;
@@ -73,9 +83,8 @@ DataSet read_wikitext(const fs::path& file,
     data::TextOptions text;
     text.field = "page";
     data::TextReader reader({file}, text);
-    while (!full(set, limit)) {
-      const auto raw = reader.next();
-      if (!raw) break;
+    while (const auto raw = reader.next()) {
+      if (full(set, limit)) break;
       set.documents.push_back(wikitext_document(reader.text_of(*raw)));
     }
     return set;

@@ -83,5 +83,24 @@ TEST(Path, where_no_file_can_be_made_is_told_beforehand) {
   }
 }
 
+TEST(Path, a_folder_is_tried_where_it_would_be_made) {
+  const test::TempDir folder;
+  write_file_atomic(folder / "file", "x");
+  for (const char* good : {"", "new", "new/", "new/and/deeper", "new/../x"}) {
+    check_folder_creatable(folder / good);
+  }
+  EXPECT_FALSE(is_there(folder / "new"));
+  EXPECT_EQ(files_in(folder.path()).size(), 1U);
+  for (const char* bad : {"file", "file/", "file/in/it"}) {
+    EXPECT_THAT(message_of([&] { check_folder_creatable(folder / bad); },
+                           ExitCode::kUsage),
+                HasSubstr("is no folder"))
+        << bad;
+  }
+  EXPECT_THAT(
+      message_of([] { check_folder_creatable("/proc/no"); }, ExitCode::kUsage),
+      HasSubstr("no file can be made there"));
+}
+
 }  // namespace
 }  // namespace osdn

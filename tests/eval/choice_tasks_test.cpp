@@ -5,14 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "eval/prepared_task.h"
+#include "osdn/core/concat.h"
 #include "osdn/eval/multiple_choice.h"
 #include "support/message_of.h"
 
 namespace osdn::eval {
 namespace {
 
+using nlohmann::json;
 using test::prepared_from;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -111,6 +115,20 @@ std::string one_line(std::string row) {
   return row + "\n";
 }
 
+/// The rows of samples(), and the layout of hellaswag that has no published
+/// twin.
+std::vector<std::pair<std::string, json>> sound_rows() {
+  std::vector<std::pair<std::string, json>> rows = {
+      {"hellaswag",
+       json::parse(R"({"query": "A", "choices": ["b", "c"], "gold": 0})")}};
+  for (const Sample& sample : samples()) {
+    for (const char* row : {sample.published, sample.local}) {
+      if (row) rows.emplace_back(sample.task, json::parse(row));
+    }
+  }
+  return rows;
+}
+
 TEST(ChoiceTasks, ask_what_is_published_in_both_layouts) {
   for (const Sample& sample : samples()) {
     SCOPED_TRACE(sample.task);
@@ -150,6 +168,15 @@ TEST(ChoiceTasks, prebuilt_hellaswag_is_named_so) {
             "hellaswag_2000");
 }
 
+TEST(ChoiceTasks, layouts_with_names_of_their_own_do_not_mix) {
+  std::string rows;
+  for (const auto& [task, row] : sound_rows()) {
+    if (task == "hellaswag") rows += row.dump() + "\n";
+  }
+  EXPECT_THAT(error_of("hellaswag", rows),
+              HasSubstr("rows.jsonl:2: this row has another layout"));
+}
+
 TEST(ChoiceTasks, rows_that_are_not_sound_are_named) {
   const std::string good =
       R"({"goal": "g", "sol1": "a", "sol2": "b", "label": 0})"
@@ -179,6 +206,68 @@ TEST(ChoiceTasks, rows_that_are_not_sound_are_named) {
   EXPECT_THAT(
       error_of("openbookqa", R"({"query": "q", "choices": ["a"], "gold": 0})"),
       HasSubstr("1 choices"));
+}
+
+TEST(ChoiceTasks, a_field_that_is_missing_is_the_one_that_is_named) {
+  for (const auto& [task, row] : sound_rows()) {
+    const std::string good = row.dump() + "\n";
+    prepared_from(task, good);
+    for (const auto& field : row.items()) {
+      json without = row;
+      without.erase(field.key());
+      EXPECT_THAT(error_of(task, good + without.dump()),
+                  AllOf(HasSubstr("rows.jsonl:2: there is "),
+                        HasSubstr(concat("\"", field.key(), "\""))))
+          << task << " without " << field.key();
+    }
+    EXPECT_THAT(error_of(task, R"({"id": 3})"), HasSubstr("the row has id"));
+  }
+}
+
+TEST(ChoiceTasks, a_field_of_another_type_is_the_one_that_is_named) {
+  for (const auto& [task, row] : sound_rows()) {
+    for (const auto& field : row.items()) {
+      json other = row;
+      other[field.key()] = nullptr;
+      EXPECT_THAT(error_of(task, other.dump()),
+                  AllOf(HasSubstr("rows.jsonl:1: "),
+                        HasSubstr(concat("\"", field.key(), "\""))))
+          << task << ", " << field.key();
+    }
+  }
+}
+
+TEST(ChoiceTasks, a_field_that_is_there_twice_is_refused) {
+  for (const auto& [task, row] : sound_rows()) {
+    const std::string good = row.dump();
+    for (const auto& field : row.items()) {
+      const std::string again =
+          concat("{", json(field.key()).dump(), ":", field.value().dump(), ",",
+                 good.substr(1));
+      EXPECT_THAT(error_of(task, concat(good, "\n\n", again, "\n")),
+                  HasSubstr(concat("rows.jsonl:3: field \"", field.key(),
+                                   "\" is there more than once")))
+          << task;
+    }
+  }
+  // Further in, too.
+  EXPECT_THAT(
+      error_of("arc_easy", R"({"question": "Q", "answerKey": "A", "choices": )"
+                           R"({"text": ["a", "b"], "text": ["c", "d"], )"
+                           R"("label": ["A", "B"]}})"),
+      HasSubstr("field \"text\" is there more than once"));
+}
+
+TEST(ChoiceTasks, a_number_that_is_too_large_is_no_other_number) {
+  for (const char* label : {"18446744073709551616", "18446744073709551617",
+                            "9223372036854775808", "1e999"}) {
+    const std::string error = error_of(
+        "piqa", concat(R"({"goal": "g", "sol1": "a", "sol2": "b", "label": )",
+                       label, "}"));
+    EXPECT_THAT(error, HasSubstr("rows.jsonl:1: ")) << label;
+    EXPECT_THAT(error, testing::AnyOf(HasSubstr("expected a whole number"),
+                                      HasSubstr("not JSON")));
+  }
 }
 
 std::vector<Answer> with_sums(const std::vector<double>& sums) {

@@ -6,11 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <condition_variable>
 #include <limits>
-#include <mutex>
 #include <thread>
 
+#include "eval/meeting.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
@@ -160,8 +159,40 @@ TEST_F(CollectAnswers, a_log_is_spent_when_it_holds_nothing_else) {
   log.answers("new");
   EXPECT_FALSE(log.spent());
   log.answers("old");
-  EXPECT_EQ(log.spent(), file());
-  EXPECT_FALSE(AnswerLog(std::nullopt, 0).spent());
+  EXPECT_TRUE(log.spent());
+}
+
+TEST_F(CollectAnswers, the_file_is_made_with_the_first_answer) {
+  AnswerLog log(file(), 0);
+  log.answers("k");
+  EXPECT_FALSE(std::filesystem::exists(file()));
+  log.append("k", {{0, answer_to(0)}});
+  EXPECT_EQ(AnswerLog(file(), 0).answers("k").at(0), answer_to(0));
+}
+
+// A rank may be killed before its first answer, and others go on.
+TEST_F(CollectAnswers, answers_of_any_ranks_are_found) {
+  for (const int rank : {3, 11}) {
+    AnswerLog(file(), rank)
+        .append("k", {{static_cast<std::size_t>(rank), answer_to(0)}});
+  }
+  write_file_atomic(dir_ / "answers.jsonl.rank3x", "no log\n");
+  write_file_atomic(dir_ / "answers.jsonl.rank", "no log\n");
+  EXPECT_EQ(answer_files(file()).size(), 2U);
+  AnswerLog log(file(), 1);
+  EXPECT_EQ(log.answers("k").size(), 2U);
+  log.append("k", {{1, answer_to(1)}});
+  EXPECT_EQ(answer_files(file()).size(), 3U);
+}
+
+TEST_F(CollectAnswers, a_file_of_something_else_is_left_alone) {
+  for (const std::string text : {"a novel\n", "{\"text\": 1}\n{}\n", "a\nb"}) {
+    write_file_atomic(file(), text);
+    EXPECT_THAT(
+        test::message_of([&] { AnswerLog(file(), 0); }, ExitCode::kUsage),
+        HasSubstr("answers.jsonl: is no log of answers"));
+    EXPECT_EQ(read_file(file()), text);
+  }
 }
 
 TEST_F(CollectAnswers, an_answer_that_is_not_finite_is_named) {
@@ -176,29 +207,9 @@ TEST_F(CollectAnswers, an_answer_that_is_not_finite_is_named) {
               HasSubstr("rows.jsonl:8: the model's log-likelihood is"));
 }
 
-/// Threads in place of processes.
-class Meeting {
- public:
-  explicit Meeting(int count) : texts_(static_cast<std::size_t>(count)) {}
-  std::vector<std::string> gather(int rank, const std::string& mine) {
-    std::unique_lock lock(mutex_);
-    texts_[static_cast<std::size_t>(rank)] = mine;
-    ++arrived_;
-    all_.notify_all();
-    all_.wait(lock, [&] { return arrived_ == texts_.size(); });
-    return texts_;
-  }
-
- private:
-  std::vector<std::string> texts_;
-  std::size_t arrived_ = 0;
-  std::mutex mutex_;
-  std::condition_variable all_;
-};
-
 TEST_F(CollectAnswers, any_number_of_ranks_gives_every_rank_the_same_answers) {
   for (const int count : {2, 3, 7}) {
-    Meeting meeting(count);
+    test::Meeting meeting(count);
     std::vector<std::vector<Answer>> answers(static_cast<std::size_t>(count));
     std::vector<std::vector<std::size_t>> ran(answers.size());
     std::vector<std::thread> threads;
@@ -238,7 +249,7 @@ TEST_F(CollectAnswers, the_first_rank_alone_shows_progress) {
 }
 
 TEST_F(CollectAnswers, what_stops_one_rank_stops_all) {
-  Meeting meeting(2);
+  test::Meeting meeting(2);
   std::vector<std::string> messages(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {

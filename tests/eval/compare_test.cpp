@@ -120,6 +120,9 @@ TEST_F(Compare, refuses_rows_that_are_not_comparable_unless_forced) {
   refused("max_len", [](Result& r) { r.max_len.reset(); });
   refused("data_hash", [](Result& r) { r.data_hash = std::string("e"); });
   refused("limit", [](Result& r) { r.limit = 3; });
+  refused("seed", [](Result& r) { r.seed = 3; });
+  refused("requests_hash",
+          [](Result& r) { r.requests_hash = std::string("q"); });
   refused("settings", [](Result& r) { r.settings = R"({"cut": "left"})"; });
   Result batch = row("q", 2, std::nullopt);
   batch.batch_tokens = 5;

@@ -306,6 +306,7 @@ TEST_F(Evaluate, a_task_without_its_data_stops_only_itself) {
   EXPECT_THAT(got.failures[1].message, HasSubstr("--data is missing"));
   // q_geo has texts of its own: generated records.
   EXPECT_EQ(find(got, "q_geo").data, "records");
+  EXPECT_FALSE(find(got, "q_geo").bos);
 
   request = options({"wikitext", "q_geo"});
   request.data.inputs = {*dir_ / "wiki.raw"};

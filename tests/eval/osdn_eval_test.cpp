@@ -7,12 +7,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/hash.h"
 #include "osdn/core/version.h"
+#include "osdn/eval/task_table.h"
 #include "support/json.h"
 #include "support/temp_dir.h"
 #include "support/tiny_model.h"
@@ -122,12 +125,32 @@ TEST_F(OsdnEval, a_task_without_data_does_not_stop_the_others) {
   EXPECT_EQ(osdn::test::read_json(*dir_ / "e.json").at("results").size(), 4U);
 }
 
-TEST_F(OsdnEval, answers_stay_until_the_results_are_written) {
+TEST_F(OsdnEval, answers_stay_where_another_call_can_use_them) {
   const fs::path answers = *dir_ / "f.json.answers.jsonl";
+  // Nothing was answered: nothing stays.
+  run(concat("--task piqa --model osdn --out f.json ", kUsual),
+      ExitCode::kBadInput);
+  EXPECT_FALSE(fs::exists(answers));
+  // One task was: its answers need not be found again.
+  const auto stays = HasSubstr("f.json.answers.jsonl stays: the same call");
+  EXPECT_THAT(run(concat("--task ppl,piqa --model osdn --out f.json ", kUsual),
+                  ExitCode::kBadInput),
+              stays);
+  EXPECT_TRUE(fs::exists(answers));
+  // They are of no use to other options, and not lost for it.
+  const std::string before = read_file(answers);
+  EXPECT_THAT(
+      run(concat("--task ppl --model osdn --max-len 8 --out f.json ", kUsual),
+          ExitCode::kOk),
+      HasSubstr("f.json.answers.jsonl stays: it holds answers of a call with "
+                "other options"));
+  EXPECT_THAT(read_file(answers), testing::StartsWith(before));
+  fs::remove(answers);
   run(concat("--task ppl,piqa --model osdn --out f.json ", kUsual),
       ExitCode::kBadInput);
-  EXPECT_TRUE(fs::exists(answers));
-  run(concat("--task ppl --model osdn --out f.json ", kUsual), ExitCode::kOk);
+  EXPECT_THAT(run(concat("--task ppl --model osdn --out f.json ", kUsual),
+                  ExitCode::kOk),
+              Not(HasSubstr("stays")));
   EXPECT_FALSE(fs::exists(answers));
   run(concat("--task ppl --model osdn --out f.json --answers kept ", kUsual),
       ExitCode::kOk);
@@ -138,11 +161,11 @@ TEST_F(OsdnEval, tables_as_csv) {
   run(concat("--task q_geo --model osdn --csv tables ", kUsual), ExitCode::kOk);
   for (const char* name :
        {"overall", "layers", "heads", "relative", "absolute"}) {
-    EXPECT_THAT(read_file(*dir_ / concat("tables/q_geo_", name, ".csv")),
+    EXPECT_THAT(read_file(*dir_ / concat("tables/q_geo_window_", name, ".csv")),
                 HasSubstr("\n"))
         << name;
   }
-  const std::string heads = read_file(*dir_ / "tables/q_geo_heads.csv");
+  const std::string heads = read_file(*dir_ / "tables/q_geo_window_heads.csv");
   EXPECT_THAT(heads, testing::StartsWith("head,layer,mean_beta,mean_d_k2,n,"));
   EXPECT_EQ(std::count(heads.begin(), heads.end(), '\n'), 1 + 2 * 2);
 }
@@ -190,6 +213,88 @@ TEST_F(OsdnEval, wrong_command_lines) {
                              "--out ' '", "--samples ''", "--compare a ''"}) {
     EXPECT_THAT(run(concat("--task ppl ", option), ExitCode::kUsage),
                 HasSubstr("\" is blank; expected the path"));
+  }
+}
+
+TEST_F(OsdnEval, every_output_is_tried_before_the_work) {
+  test::put_file(*dir_ / "file", "x");
+  fs::create_directories(*dir_ / "g.json.answers.jsonl");
+  test::put_file(*dir_ / "novel.jsonl", "{\"text\": 1}\n");
+  for (const char* outputs :
+       {"--out nowhere/x.json", "--samples nowhere/x", "--answers nowhere/x",
+        "--csv file", "--csv file/in/it", "--csv /proc/tables", "--out g.json",
+        "--out .", "--answers novel.jsonl"}) {
+    EXPECT_THAT(run(concat("--task ppl --model osdn ", kUsual, outputs),
+                    ExitCode::kUsage),
+                Not(HasSubstr("word_perplexity")))
+        << outputs;
+  }
+  EXPECT_EQ(read_file(*dir_ / "file"), "x");
+  run(concat("--task q_geo --model osdn --csv 'new/tables of a call/' ",
+             kUsual),
+      ExitCode::kOk);
+  EXPECT_TRUE(
+      fs::exists(*dir_ / "new/tables of a call/q_geo_window_heads.csv"));
+}
+
+TEST_F(OsdnEval, an_option_without_effect_is_refused) {
+  for (const char* option :
+       {"--repeat 4", "--haystack t.model", "--protocol jrt-once", "--seed 3",
+        "--per-doc", "--mqar-vocab 9", "--trunc-side left", "--shots 0"}) {
+    EXPECT_THAT(run(concat("--task ppl --model osdn ", kUsual, option),
+                    ExitCode::kUsage),
+                HasSubstr(option == std::string("--protocol jrt-once")
+                              ? "none of the tasks has protocols"
+                              : " has no effect on ppl"));
+  }
+  run("--task ppl --hash-requests --out x.json --data 'my text.txt'",
+      ExitCode::kUsage);
+  run("--compare a.json b.json --task ppl", ExitCode::kUsage);
+  run("--compare a.json b.json --out c.json", ExitCode::kUsage);
+  run(concat("--task ppl --model osdn --force ", kUsual), ExitCode::kUsage);
+}
+
+// What a task says that it reads is there, and what is there is read.
+TEST_F(OsdnEval, options_and_tasks_know_each_other) {
+  const std::string help = run("--help", ExitCode::kOk);
+  std::set<std::string> options, read;
+  const std::regex name("--[a-z-]+");
+  for (std::sregex_iterator it(help.begin(), help.end(), name), end; it != end;
+       ++it) {
+    options.insert(it->str());
+  }
+  for (const TaskDefinition& task : task_table()) {
+    for (const char* protocol : {"", "jrt-once", "osdn-authors-once"}) {
+      EvalOptions with;
+      with.protocol = protocol;
+      with.generated.mode = "same";
+      for (const std::string& option : task.reads(with)) {
+        EXPECT_TRUE(options.contains(option)) << option;
+        read.insert(option);
+      }
+    }
+  }
+  for (const char* of_all :
+       {"--help", "--version", "--task", "--model", "--data", "--tokenizer",
+        "--device", "--dtype", "--batch-tokens", "--threads", "--limit",
+        "--answers", "--hash-requests", "--out", "--samples", "--csv",
+        "--compare", "--force"}) {
+    read.insert(of_all);
+  }
+  EXPECT_EQ(options, read);
+}
+
+TEST_F(OsdnEval, numbers_that_no_64_bits_hold_are_refused) {
+  for (const char* option :
+       {"--limit", "--batch-tokens", "--threads", "--shots", "--documents",
+        "--context-length", "--answer-length", "--target-tokens",
+        "--record-tokens", "--records", "--repeat", "--mqar-vocab",
+        "--mqar-passes"}) {
+    EXPECT_THAT(
+        run(concat("--task ppl --model osdn ", option, " 18446744073709551618"),
+            ExitCode::kUsage),
+        HasSubstr("is not an integer below 2^63"))
+        << option;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "osdn/core/log.h"
 #include "osdn/eval/evaluation.h"
 #include "support/temp_dir.h"
 #include "support/tiny_model.h"
@@ -43,7 +44,8 @@ class QGeoPrompts : public testing::Test {
   }
   static void TearDownTestSuite() { dir_.reset(); }
 
-  static Result measured(const std::vector<std::string>& data) {
+  static Result measured(const std::vector<std::string>& data,
+                         std::optional<std::int64_t> limit = {}) {
     EvalOptions options;
     options.tasks = {"q_geo"};
     options.model = *dir_ / "run";
@@ -51,6 +53,7 @@ class QGeoPrompts : public testing::Test {
     for (const std::string& name : data) {
       options.data.inputs.push_back(*dir_ / name);
     }
+    options.data.limit = limit;
     options.dtype = "fp32";
     const Evaluation evaluation = evaluate(options);
     for (const TaskFailure& failure : evaluation.failures) {
@@ -86,6 +89,34 @@ TEST_F(QGeoPrompts, records_stand_in_for_sets_that_are_missing) {
 TEST_F(QGeoPrompts, any_other_data_are_texts) {
   EXPECT_EQ(measured({"texts"}).protocol, "window");
   EXPECT_EQ(measured({"texts/a.txt"}).data, "a.txt");
+}
+
+// Other tasks may need the file or the folder.
+TEST_F(QGeoPrompts, sets_and_texts_side_by_side) {
+  std::string warnings;
+  const log::Capture capture(
+      [&](log::Level, std::string_view text) { warnings += text; });
+  using Pair = std::pair<const char*, const char*>;
+  for (const auto& [first, second] :
+       {Pair{"sets", "texts/a.txt"}, Pair{"texts/a.txt", "sets"},
+        Pair{"texts", "sets"}}) {
+    const Result r = measured({first, second});
+    EXPECT_EQ(r.data, "jrt_fda,jrt_swde,jrt_squad");
+    EXPECT_EQ(r.protocol, "prompts");
+  }
+  EXPECT_THAT(warnings, testing::HasSubstr("does not read "));
+  // A folder without a set, with a text and without one.
+  test::put_file(*dir_ / "empty/eval/piqa.jsonl", "{}");
+  EXPECT_EQ(measured({"empty", "texts/a.txt"}).data, "a.txt");
+  EXPECT_EQ(measured({"texts", "texts/a.txt"}).data, "a.txt,a.txt");
+  // A file by itself is a text, whatever its name.
+  EXPECT_EQ(measured({"one/fda.jsonl"}).protocol, "window");
+}
+
+TEST_F(QGeoPrompts, a_limit_marks_what_it_cuts_and_nothing_else) {
+  EXPECT_EQ(measured({"one"}, 31).limit, 31);
+  EXPECT_EQ(measured({"one"}, 32).limit, std::nullopt);
+  EXPECT_EQ(measured({"texts"}, 1).limit, std::nullopt);
 }
 
 }  // namespace

@@ -25,4 +25,7 @@ std::filesystem::path file_to_write(const std::filesystem::path& path);
 /// work whose result goes there at the end. Leaves nothing behind.
 void check_creatable(const std::filesystem::path& path);
 
+/// The same of files in a folder, which need not be there yet.
+void check_folder_creatable(const std::filesystem::path& folder);
+
 }  // namespace osdn

@@ -29,15 +29,25 @@ struct LoggedAnswer {
 /// Inverse of answer_line; nothing for a line that is none.
 std::optional<LoggedAnswer> parse_answer_line(std::string_view line);
 
+/// "<path>.rank<r>", and the path itself for rank 0.
+std::filesystem::path answers_of_rank(const std::filesystem::path& path,
+                                      int rank);
+
+/// The files of a log that are there, those of earlier calls with more ranks
+/// included.
+std::vector<std::filesystem::path> answer_files(
+    const std::filesystem::path& path);
+
 /// One file for all tasks of a call. A line carries the key of what its answer
 /// depends on (weights, tokenizer, requests, options), so that answers of
 /// another configuration are kept and never used.
 class AnswerLog {
  public:
-  /// Without a path nothing is read or kept. Rank r > 0 writes
-  /// "<path>.rank<r>"; answers are read from the files of all ranks. Lines that
+  /// Without a path nothing is read or kept. Answers are read
+  /// from the files of all ranks, and each writes its own. Lines that
   /// are not whole (a call was killed in the middle of one) are passed over,
-  /// with a warning. Throws Error naming a file that cannot be read or written.
+  /// with a warning. The file is made with the first answer. Throws Error
+  /// naming a file that cannot be read or written or that is no such log.
   AnswerLog(std::optional<std::filesystem::path> path, int rank);
 
   /// Answers under a key, by row.
@@ -46,9 +56,9 @@ class AnswerLog {
   void append(const std::string& key,
               const std::vector<std::pair<std::size_t, Answer>>& answers);
 
-  /// This rank's file, if all that it holds is of the keys that this call asked
-  /// for: it can go once the results are written.
-  std::optional<std::filesystem::path> spent() const;
+  /// All that was in the files is of keys that this call asked for: they can go
+  /// once the results are written.
+  bool spent() const;
 
  private:
   void read(const std::filesystem::path& path);

@@ -2,8 +2,12 @@
 // A model without weights (eval.md 1): loaders, prompts and metrics of every
 // task can be tried in seconds, and give the same numbers everywhere.
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <string_view>
 
+#include "osdn/core/hash.h"
 #include "osdn/eval/request.h"
 
 namespace osdn::eval {
@@ -15,6 +19,13 @@ namespace osdn::eval {
 class DummyModel : public Responder {
  public:
   std::unique_ptr<BatchRun> begin(const RequestBatch& batch) override;
+  /// Rows that a task has an answer of its own for.
+  std::unique_ptr<BatchRun> begin(
+      std::size_t rows, std::function<Answer(std::size_t row)> answer) const;
 };
+
+/// Log-likelihood and greedy of a continuation behind a context that has been
+/// hashed already.
+Answer dummy_answer(Sha256 context, std::string_view continuation);
 
 }  // namespace osdn::eval

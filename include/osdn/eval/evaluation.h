@@ -1,8 +1,6 @@
 #pragma once
 // One call of osdn-eval: which tasks, on what, and their results.
 
-#include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +26,8 @@ struct Evaluation {
   /// the context, the prompt or the rolling document), place, tokens,
   /// log_likelihood and greedy or output, label, score.
   std::string samples{};
-  /// The file of EvalOptions::answers, when all tasks ran and it holds nothing
-  /// else: it has done its work.
-  std::optional<std::filesystem::path> spent_answers{};
+  /// Nothing but answers of this call was in the files of EvalOptions::answers.
+  bool answers_spent = true;
 };
 
 /// Runs the tasks in the order given. What is wrong with the options, the model

@@ -52,6 +52,9 @@ struct EvalOptions {
   /// Answers are written here as they come, and those of an interrupted call
   /// of the same configuration are taken from here.
   std::optional<std::filesystem::path> answers{};
+  /// Long names of the options that the user gave: each has to be read by one
+  /// of the tasks.
+  std::vector<std::string> given{};
 };
 
 }  // namespace osdn::eval

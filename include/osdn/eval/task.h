@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "osdn/eval/options.h"
@@ -29,6 +30,9 @@ struct TaskInfo {
   /// The metric that papers show, which enters a group's average; may be empty.
   std::string paper_metric{};
   bool reads_ids = false;  ///< and no text: no tokenizer is needed
+  /// What --protocol may name, the default ones first; empty: there is one
+  /// only.
+  std::vector<std::string> protocols{};
 };
 
 struct Metric {
@@ -53,8 +57,10 @@ struct PreparedTask {
   std::string protocol{};  ///< empty if the task has one only
   /// A JSON object of what else the answers depend on; empty for nothing.
   std::string settings{};
-  std::string data{};       ///< names of the files, or what was generated
-  std::string data_hash{};  ///< SHA-256 of the file; empty without a file
+  std::string data{};  ///< names of the files, or what was generated
+  /// hash_of_files() of every file that was read; empty without one.
+  std::string data_hash{};
+  bool limited = false;                 ///< --limit left documents out
   std::optional<std::uint64_t> seed{};  ///< absent: nothing is drawn
   /// Of the task's documents, where its rows are not those.
   std::optional<RequestHash> hash{};
@@ -69,6 +75,9 @@ struct PreparedTask {
                      std::span<const std::size_t> rows, const AnswerDone& done)>
       measure{};
   std::size_t measured_together = 1;  ///< rows of one call of `measure`
+  /// RequestKind::kMeasure: what the dummy model answers; absent: `measure`
+  /// looks into a model, and there is none.
+  std::function<Answer(std::size_t row)> dummy{};
   /// RequestKind::kMeasure: tokens of its passes, for the result; absent: none.
   std::optional<std::int64_t> max_len{};
 };
@@ -82,12 +91,25 @@ struct TaskContext {
 
   /// Throws Error (kUsage) naming the task where there is none.
   const tokenizer::Tokenizer& need_tokenizer() const;
+  /// What --protocol names, else the first `usual` of the task's protocols.
+  /// Throws Error (kUsage) naming task and protocols where it is none of them.
+  std::vector<std::string> protocols(std::size_t usual) const;
 };
+
+/// Long names of the options that a task reads beside those of all tasks, the
+/// others being as they are.
+using OptionsRead = std::function<std::vector<std::string>(const EvalOptions&)>;
+
+/// The same whatever the others are.
+inline OptionsRead always(std::vector<std::string> names) {
+  return [names = std::move(names)](const EvalOptions&) { return names; };
+}
 
 struct TaskDefinition {
   TaskInfo info{};
   /// One entry a protocol. Throws Error for data that is missing or not sound.
   std::function<std::vector<PreparedTask>(const TaskContext&)> prepare{};
+  OptionsRead reads{};
 };
 
 }  // namespace osdn::eval

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -40,6 +41,11 @@ class Row {
   Row& operator=(Row&&) noexcept;
 
   bool has(std::string_view field) const;
+  /// Rows of some sets come in two layouts. True for the one with more of its
+  /// own fields there, `first` where both have as many; throws Error
+  /// (kBadInput) naming both where the row has none of either.
+  bool is_first_layout(std::initializer_list<std::string_view> first,
+                       std::initializer_list<std::string_view> second) const;
   std::string text(std::string_view field) const;
   /// A whole number, or a string that is one.
   std::int64_t number(std::string_view field) const;
@@ -57,18 +63,32 @@ class Row {
 
  private:
   const nlohmann::json& at(std::string_view field) const;
+  std::string keys() const;
 
   std::string place_;
   std::unique_ptr<nlohmann::json> object_;
 };
 
+struct Rows {
+  std::vector<Row> rows{};
+  bool more = false;  ///< the limit left some out
+};
+
 /// The first `limit` rows of a .jsonl or .jsonl.zst file in order; lines of
 /// white space are passed over. Throws Error (kBadInput) naming file and line
-/// for what is not a JSON object, and for a file without rows.
-std::vector<Row> read_rows(const std::filesystem::path& file,
-                           const std::optional<std::int64_t>& limit);
+/// for what is not a JSON object and for a key that an object has twice, and
+/// for a file without rows.
+Rows read_rows(const std::filesystem::path& file,
+               const std::optional<std::int64_t>& limit);
 
-/// Name and hash of a task's file.
-void describe_file(const std::filesystem::path& file, PreparedTask& task);
+/// SHA-256 of one file; of the files' hashes in a row where there are several;
+/// empty without any.
+std::string hash_of_files(const std::vector<std::filesystem::path>& files);
+
+/// The rows of a task's file, up to --limit. The task gets its name and hash,
+/// and is told where the limit left some out.
+std::vector<Row> task_rows(const TaskContext& context,
+                           const std::filesystem::path& file,
+                           PreparedTask& task);
 
 }  // namespace osdn::eval

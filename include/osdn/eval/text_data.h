@@ -28,10 +28,12 @@ struct DataSet {
   std::string hash{};  ///< SHA-256 of the file; of the files' hashes if several
   std::vector<EvalDocument> documents{};
   std::int64_t dropped = 0;  ///< documents without a byte
+  bool limited = false;      ///< DataOptions::limit left some out
 };
 
-/// .txt and .jsonl files, also .zst, and folders of them. Throws Error:
-/// kUsage without inputs, kBadInput for missing ones and bad text.
+/// .txt and .jsonl files, also .zst, and folders of them; of several inputs
+/// folders without one are passed over. Throws Error: kUsage without inputs,
+/// kBadInput for missing ones and bad text.
 DataSet read_text_documents(const DataOptions& options);
 
 /// WikiText-2: the raw test file, or a .jsonl file with an article a line in
