@@ -15,6 +15,7 @@
 #include "osdn/bench/scaling_fit.h"
 #include "osdn/core/file.h"
 #include "support/json.h"
+#include "support/mpirun.h"
 #include "support/program.h"
 #include "support/temp_dir.h"
 
@@ -25,17 +26,13 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr const char* kMpirun = "/usr/bin/mpirun";
-
 class BenchRanks : public testing::Test {
  protected:
   void SetUp() override {
-    if (!fs::exists(kMpirun)) {
+    if (!fs::exists(test::kMpirun)) {
       if (std::getenv("CI") != nullptr) FAIL() << "there is no mpirun";
       GTEST_SKIP() << "there is no mpirun";
     }
-    ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     test::write_json(config_,
                      {{"run_dir", "run"},
                       {"model",
@@ -52,13 +49,8 @@ class BenchRanks : public testing::Test {
   // What osdn-bench writes with so many ranks.
   json figures(int ranks, std::vector<std::string> arguments,
                const std::string& name) {
-    std::vector<std::string> all = {kMpirun,
-                                    "--oversubscribe",
-                                    "--bind-to",
-                                    "none",
-                                    "-n",
-                                    std::to_string(ranks),
-                                    OSDN_BIN_DIR "/osdn-bench"};
+    std::vector<std::string> all = test::mpirun(ranks);
+    all.push_back(OSDN_BIN_DIR "/osdn-bench");
     all.insert(all.end(), arguments.begin(), arguments.end());
     all.insert(all.end(), {"--json", file(name).string()});
     test::Program program(all);

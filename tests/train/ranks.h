@@ -15,12 +15,11 @@
 #include <vector>
 
 #include "osdn/checkpoint/checkpoint_store.h"
+#include "support/mpirun.h"
 #include "support/program.h"
 #include "train/tiny_run.h"
 
 namespace osdn::test {
-
-inline constexpr const char* kMpirun = "/usr/bin/mpirun";
 
 // 12 rows a step, which 1, 2, 3 and 4 ranks divide.
 class RanksTest : public testing::Test {
@@ -30,16 +29,8 @@ class RanksTest : public testing::Test {
       if (std::getenv("CI") != nullptr) FAIL() << "there is no mpirun";
       GTEST_SKIP() << "there is no mpirun";
     }
-    // For root in a container; others need it not.
-    ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     tiny.json["training"]["global_batch"] = 12;
     tiny.json["dist"] = {{"timeout_s", 20}};
-  }
-
-  static std::vector<std::string> mpirun(int ranks) {
-    return {kMpirun, "--oversubscribe",    "--bind-to", "none",
-            "-n",    std::to_string(ranks)};
   }
 
   std::vector<std::string> command(int ranks, const std::string& name,
