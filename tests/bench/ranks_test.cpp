@@ -166,10 +166,11 @@ TEST_F(BenchRanks, what_is_written_is_what_the_fit_reads) {
 }
 
 TEST_F(BenchRanks, mistakes_are_said_once) {
-  test::Program program({kMpirun, "--oversubscribe", "--bind-to", "none", "-n",
-                         "2", OSDN_BIN_DIR "/osdn-bench", "train", "--config",
-                         config_.string(), "--tokens", "9", "--micro-batches",
-                         "2"});
+  std::vector<std::string> two = test::mpirun(2);
+  two.insert(two.end(),
+             {OSDN_BIN_DIR "/osdn-bench", "train", "--config", config_.string(),
+              "--tokens", "9", "--micro-batches", "2"});
+  test::Program program(two);
   EXPECT_NE(program.wait(), 0);
   const std::string err = program.err();
   const std::string said = "9 tokens a step do not make 2 micro-batches";

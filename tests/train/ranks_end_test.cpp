@@ -203,7 +203,7 @@ TEST_F(RanksEnd,
        C2_a_save_that_fails_on_one_rank_fails_on_all_and_training_goes_on) {
   tiny.json["model"]["hidden_size"] = 128;
   tiny.json["model"]["intermediate_size"] = 256;
-  std::vector<std::string> all = mpirun(1);
+  std::vector<std::string> all = test::mpirun(1);
   const std::vector<std::string> program_of = {
       OSDN_BIN_DIR "/osdn-train", "--config", tiny.config_file().string()};
   all.insert(all.end(), program_of.begin(), program_of.end());
