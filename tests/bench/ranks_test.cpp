@@ -33,6 +33,7 @@ class BenchRanks : public testing::Test {
       if (std::getenv("CI") != nullptr) FAIL() << "there is no mpirun";
       GTEST_SKIP() << "there is no mpirun";
     }
+    test::prepare_mpirun();
     test::write_json(config_,
                      {{"run_dir", "run"},
                       {"model",

@@ -29,6 +29,7 @@ class RanksTest : public testing::Test {
       if (std::getenv("CI") != nullptr) FAIL() << "there is no mpirun";
       GTEST_SKIP() << "there is no mpirun";
     }
+    prepare_mpirun();
     tiny.json["training"]["global_batch"] = 12;
     tiny.json["dist"] = {{"timeout_s", 20}};
   }
