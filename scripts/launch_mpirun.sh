@@ -47,8 +47,12 @@ while [[ $# -gt 0 && $1 != -- ]]; do
 done
 [[ $# -gt 0 ]] || die "-- and the arguments of osdn-train are missing; see $0 --help"
 shift
+[[ $# -gt 0 ]] || die "behind -- stand no arguments of osdn-train; see $0 --help"
 command -v mpirun >/dev/null || die "there is no mpirun; install openmpi-bin"
 command -v "$program" >/dev/null || die "there is no program $program; build it, or say --program"
+for number in "$ranks" "$cores" "$lost_after"; do
+  [[ -z $number || $number =~ ^[1-9][0-9]*$ ]] || die "'$number' is no number of ranks, cores or seconds"
+done
 [[ -z $hosts || -r $hosts ]] || die "the hostfile $hosts cannot be read"
 
 gpus_here() { nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true; }

@@ -53,7 +53,7 @@ struct Arguments {
   std::vector<std::string> configs;
   std::vector<std::string> overrides;
   osdn::bench::TrainSpeedOptions train;
-  std::vector<std::int64_t> tokens = {65536};
+  std::vector<std::int64_t> tokens;
   osdn::bench::CollectiveSpeedOptions collectives;
   std::string trace;
   std::vector<std::int64_t> batches = {1, 64};
@@ -199,6 +199,8 @@ void train_once(const Arguments& args, const std::string& name,
 void bench_configurations(Arguments args, Rank& rank) {
   std::optional<double> peak = osdn::arch::peak_flops(osdn::ops::gpu().name);
   if (args.peak_tflops > 0) peak = args.peak_tflops * 1e12;
+  if (rank.device.is_cpu()) args.train.warmup = 1;  // libraries set up, no more
+  if (args.tokens.empty()) args.tokens = {rank.device.is_cpu() ? 1024 : 65536};
   osdn::bench::TrainReport report(peak, rank.world.place());
   for (const std::string& name : args.configs) {
     osdn::config::Config config;
@@ -208,6 +210,9 @@ void bench_configurations(Arguments args, Rank& rank) {
     if (config.training.threads == 0) config.training.threads = rank.cores;
     for (const std::int64_t tokens : args.tokens) {
       args.train.tokens = tokens;
+      osdn::log::info(name, ": each measurement takes ",
+                      args.train.warmup + args.train.steps, " steps of ",
+                      tokens, " tokens");
       train_once(args, name, config, rank.world, report);
     }
   }
@@ -303,10 +308,10 @@ CLI::App* add_train(CLI::App& app, Arguments& args) {
   add_configurations(*train, args);
   train
       ->add_option("--tokens", args.tokens,
-                   "tokens a step, on each rank; several, separated by commas")
+                   "tokens a step, on each rank; several, separated by commas "
+                   "(default: 65536 on a GPU, 1024 on a CPU)")
       ->delimiter(',')
-      ->check(integer_from(2))
-      ->capture_default_str();
+      ->check(integer_from(2));
   train
       ->add_option("--micro-batches", args.train.micro_batches,
                    "passes that share the tokens of a rank's step")

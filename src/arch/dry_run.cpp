@@ -122,10 +122,11 @@ std::string memory_text(const Config& config, int ranks) {
       config.training.micro_batch * config.data.sequence_length;
   std::string out;
   for (const Compute compute : computes_of(config.training)) {
-    const Memory memory = ranks == 0
-                              ? estimate_memory(config.model, compute, tokens)
-                              : estimate_rank_memory(config.model, config.dist,
-                                                     compute, tokens, ranks);
+    const bool recompute = config.training.recompute;
+    const Memory memory =
+        ranks == 0 ? estimate_memory(config.model, compute, tokens, recompute)
+                   : estimate_rank_memory(config.model, config.dist, compute,
+                                          tokens, ranks, recompute);
     const std::string whose =
         ranks == 0
             ? ""

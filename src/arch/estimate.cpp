@@ -1,5 +1,7 @@
 #include "osdn/arch/estimate.h"
 
+#include <algorithm>
+
 #include "osdn/arch/parameter_table.h"
 
 namespace osdn::arch {
@@ -115,7 +117,7 @@ struct ParameterCounts {
 }  // namespace
 
 Memory estimate_memory(const ModelConfig& model, Compute compute,
-                       std::int64_t tokens) {
+                       std::int64_t tokens, bool recompute) {
   const auto [parameters, fp32_parameters] = ParameterCounts(model);
   const double master = compute == Compute::kF64 ? 8 : 4;
   const double computed = compute == Compute::kBF16 ? 2 : master;
@@ -128,22 +130,26 @@ Memory estimate_memory(const ModelConfig& model, Compute compute,
   }
   memory.gradients = master * parameters;
   memory.optimizer = 2 * master * parameters;
+  const double delta = computed_per_token(model, w) * computed +
+                       masters_per_token(model, w) * master;
+  const double softmax = softmax_per_token(w) * computed + w.heads * master;
+  double blocks = w.layers * delta + w.softmax_layers * softmax;
+  if (recompute) {
+    blocks =
+        (w.layers + w.softmax_layers) * 2 * w.h * computed +
+        std::max(w.layers > 0 ? delta : 0, w.softmax_layers > 0 ? softmax : 0);
+  }
   memory.activations =
-      static_cast<double>(tokens) *
-      ((w.layers * computed_per_token(model, w) +
-        w.softmax_layers * softmax_per_token(w) + 2 * w.h) *
-           computed +
-       (w.layers * masters_per_token(model, w) + w.softmax_layers * w.heads) *
-           master);
+      static_cast<double>(tokens) * (blocks + 2 * w.h * computed);
   return memory;
 }
 
 Memory estimate_rank_memory(const ModelConfig& model,
                             const config::DistConfig& dist, Compute compute,
-                            std::int64_t tokens, int ranks) {
+                            std::int64_t tokens, int ranks, bool recompute) {
   const auto [parameters, fp32_parameters] = ParameterCounts(model);
   const double others = parameters - fp32_parameters;
-  Memory memory = estimate_memory(model, compute, tokens);
+  Memory memory = estimate_memory(model, compute, tokens, recompute);
   const double reduced = compute == Compute::kF64      ? 8
                          : dist.reduce_dtype == "bf16" ? 2
                                                        : 4;

@@ -61,7 +61,8 @@ double collective_seconds(const Cluster& cluster, int ranks, double bytes) {
   if (ranks == 1) return 0;
   const int per_host = std::min(ranks, cluster.gpus_per_host);
   if (ranks % per_host != 0) {
-    throw Error(concat(ranks, " GPUs do not fill hosts of ", per_host),
+    throw Error(concat(ranks, " GPUs do not fill hosts of ", per_host,
+                       " (--gpus-per-host)"),
                 ExitCode::kUsage);
   }
   const int hosts = ranks / per_host;

@@ -99,8 +99,9 @@ RunDirState check_run_dir(const fs::path& run_dir, RunDirMode mode) {
                          has_checkpoints ? kCheckpointFolder : "",
                          has_checkpoints && has_log ? ", " : "",
                          has_log ? kStepLogName : "",
-                         "); ask to resume it, to overwrite it (it is moved "
-                         "aside), or use another run folder"),
+                         "); go on with it (--resume auto), have it moved "
+                         "aside (--overwrite), or use another run folder "
+                         "(--run-dir)"),
                   ExitCode::kUsage);
     case RunDirMode::kResume:
       break;

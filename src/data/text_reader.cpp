@@ -82,6 +82,10 @@ std::vector<fs::path> text_files(const std::vector<fs::path>& inputs) {
       continue;
     }
     if (!has_known_ending(input)) {
+      if (!is_there(input)) {
+        throw Error(concat(input.string(), ": does not exist"),
+                    ExitCode::kBadInput);
+      }
       throw Error(concat(input.string(),
                          ": unknown ending; expected .txt, .jsonl, .txt.zst "
                          "or .jsonl.zst"),

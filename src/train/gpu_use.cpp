@@ -52,8 +52,8 @@ void with_memory_advice(const config::Config& config,
     const ops::GpuMemory memory = ops::gpu_memory();
     const std::int64_t tokens =
         config.training.micro_batch * config.data.sequence_length;
-    const arch::Memory estimate =
-        arch::estimate_memory(config.model, arch::Compute::kBF16, tokens);
+    const arch::Memory estimate = arch::estimate_memory(
+        config.model, arch::Compute::kBF16, tokens, config.training.recompute);
     throw Error(
         concat("out of GPU memory: tensors held ", gib(memory.now), " of ",
                gib(ops::gpu().memory_bytes),

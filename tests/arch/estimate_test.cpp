@@ -142,6 +142,20 @@ TEST(Estimate, activations_follow_the_formula) {
                    3 * 2 * 4);
 }
 
+// Two inputs of each block and all of one are kept.
+TEST(Estimate, activations_of_recomputed_blocks) {
+  const ModelConfig model = small(LayerKind::kDeltaNet);
+  const double computed = 4 * 32 + 4 * (3 * 32) + 2 * 32 + 4 * 40;
+  const double kept = 2 + 2 * 16 * 16 / 64.0;
+  EXPECT_DOUBLE_EQ(
+      estimate_memory(model, Compute::kBF16, 100, true).activations,
+      100 * ((3 * 2 * 32 + computed + 2 * 32) * 2 + kept * 4));
+  config::DistConfig dist;
+  EXPECT_EQ(estimate_rank_memory(model, dist, Compute::kBF16, 100, 2, true)
+                .activations,
+            estimate_memory(model, Compute::kBF16, 100, true).activations);
+}
+
 TEST(Estimate, activations_of_the_gates) {
   const auto per_token = [](const ModelConfig& model) {
     return estimate_memory(model, Compute::kF32, 1).activations;

@@ -269,6 +269,8 @@ TEST_F(TextReaderTest, files_of_a_folder_by_name) {
   EXPECT_THAT(
       error_of([&] { text_files({dir_ / "notes.md"}); }, ExitCode::kUsage),
       HasSubstr("notes.md: unknown ending"));
+  EXPECT_THAT(error_of([&] { text_files({dir_ / "nowhere"}); }),
+              HasSubstr("nowhere: does not exist"));
   EXPECT_THAT(error_of([&] { text_files({dir_ / "d.txt"}); }),
               HasSubstr("no .txt"));
   EXPECT_THAT(error_of([&] { TextReader reader({dir_ / "gone.txt"}, {}); }),

@@ -48,6 +48,11 @@ done
 expect_output "--tag-output"
 expect_ok "${run[@]}" --dry-run --hosts "$work/hosts" --network 10.0.0.0/8 -- x
 expect_no_output "-x OSDN_ADDRESS"
+expect_error "${run[@]}" --ranks two -- x
+expect_output "'two' is no number"
+expect_error "${run[@]}" --cores 0 -- x
+expect_error "${run[@]}" --
+expect_output "behind -- stand no arguments"
 expect_error "${run[@]}" --config a.json
 expect_output "stand behind --"
 expect_error "${run[@]}"

@@ -42,6 +42,9 @@ std::string name_of(Compute compute);  ///< "fp32", "fp64", "bf16"
 ///     + H D + 4 i                 output, SwiGLU
 ///   F = H                         log of the softmax's sum
 ///
+/// With training.recompute a block keeps its two inputs (2 h b) and forms the
+/// rest again, so that A and F count for one block alone.
+///
 /// Scratch of the operators, logits by chunks and the program itself come on
 /// top. Measured: the resident memory of a CPU run of the quickstart's model
 /// grows by 107 KB a token between rows of 2,048 and 16,384 tokens, against
@@ -58,7 +61,7 @@ struct Memory {
   }
 };
 Memory estimate_memory(const config::ModelConfig& model, Compute compute,
-                       std::int64_t tokens);
+                       std::int64_t tokens, bool recompute = false);
 
 /// That of each of so many ranks:
 ///
@@ -69,7 +72,8 @@ Memory estimate_memory(const config::ModelConfig& model, Compute compute,
 /// weights, which are the m (P - P_32) above, as much.
 Memory estimate_rank_memory(const config::ModelConfig& model,
                             const config::DistConfig& dist, Compute compute,
-                            std::int64_t tokens, int ranks);
+                            std::int64_t tokens, int ranks,
+                            bool recompute = false);
 
 /// Floating-point operations of a token, forward and backward, a multiplication
 /// and an addition being two. The backward costs twice the forward:
