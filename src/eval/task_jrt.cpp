@@ -124,10 +124,9 @@ PreparedTask prepare_protocol(const TaskContext& context, JrtSet set,
 
 std::vector<PreparedTask> prepare(const TaskContext& context) {
   const JrtSet set = jrt_set_from_name(context.info.name.substr(4)).value();
-  const auto protocols = recall_protocols(context);
   const fs::path file = task_file(context, file_names(context, set));
   std::vector<PreparedTask> all;
-  for (const RecallProtocol& protocol : protocols) {
+  for (const RecallProtocol& protocol : recall_protocols(context)) {
     all.push_back(prepare_protocol(context, set, protocol, file));
   }
   return all;

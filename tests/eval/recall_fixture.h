@@ -94,11 +94,9 @@ class RecallTasks : public testing::Test {
     return hits / n;
   }
 
-  static std::unique_ptr<test::TempDir> shared_;
+  inline static std::unique_ptr<test::TempDir> shared_;
   test::TempDir dir_;
 };
-
-inline std::unique_ptr<test::TempDir> RecallTasks::shared_;
 
 inline nlohmann::json fda(const std::string& text, const std::string& key,
                           const std::string& value) {

@@ -126,7 +126,9 @@ TEST_F(RecallOptions, a_protocol_that_no_task_has_names_those_there_are) {
   EXPECT_THAT(usage_error(o), HasSubstr("jrt-once, jrt-twice for jrt_drop"));
   // Where one task has it, another one says so for itself.
   put("fda.jsonl", {fda("Alpha: one", "alpha", "one")});
-  o.tasks = {"jrt_fda", "jrt_drop"};
+  o.tasks = {"jrt"};
+  sound(o);  // of the sets that are there
+  put("drop.jsonl", {fda("Alpha: one", "alpha", "one")});
   EXPECT_THAT(failure(o), HasSubstr("jrt_drop expects one of jrt-once"));
 }
 
