@@ -163,11 +163,11 @@ TEST_F(LongPpl, buckets_equal_one_pass_over_each_block) {
 
   const auto tables = csv_tables(got.results);
   ASSERT_EQ(tables.size(), 2U);
-  EXPECT_EQ(tables[0].name, "longppl_buckets.csv");
+  EXPECT_EQ(tables[0].name, "longppl_blocks_buckets.csv");
   EXPECT_THAT(tables[0].text,
               HasSubstr("mean_d,on_box,perplexity,position,tokens\n"));
   EXPECT_EQ(std::count(tables[0].text.begin(), tables[0].text.end(), '\n'), 11);
-  EXPECT_EQ(tables[1].name, "longppl_overall.csv");
+  EXPECT_EQ(tables[1].name, "longppl_blocks_overall.csv");
   EXPECT_THAT(tables[1].text, HasSubstr("\ndrift,"));
 }
 
