@@ -128,7 +128,8 @@ TEST_F(OsdnEval, a_task_without_data_does_not_stop_the_others) {
 TEST_F(OsdnEval, answers_stay_where_another_call_can_use_them) {
   const fs::path answers = *dir_ / "f.json.answers.jsonl";
   // Nothing was answered: nothing stays.
-  run(concat("--task piqa --model osdn --out f.json ", kUsual),
+  run("--task piqa --model osdn --out f.json --tokenizer t.model "
+      "--data 'my text.txt'",
       ExitCode::kBadInput);
   EXPECT_FALSE(fs::exists(answers));
   // One task was: its answers need not be found again.
