@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"

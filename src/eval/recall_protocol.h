@@ -2,7 +2,7 @@
 // How a document of in-context recall becomes a prompt, and how that is gone on
 // with: by protocol, the same for the sets of JRT and for generated records.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

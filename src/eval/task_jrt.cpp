@@ -2,6 +2,7 @@
 // protocol that is asked for; numbers of two protocols are not comparable.
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "generated_text.h"
