@@ -27,6 +27,10 @@ ChoiceDocument labelled_choices(const Row& row, std::string context,
   if (found == labels.end()) {
     throw row.error(concat("answerKey \"", key, "\" is not among the labels"));
   }
+  if (std::count(labels.begin(), labels.end(), key) > 1) {
+    throw row.error(concat("the label \"", key, "\" of answerKey stands there ",
+                           "more than once"));
+  }
   document.gold = static_cast<std::size_t>(found - labels.begin());
   return document;
 }

@@ -9,7 +9,7 @@ ChoiceDocument document(const Row& row) {
   return {{row.text("passage") + "\nQuestion: " + row.text("question") +
            "?\nAnswer:"},
           {"no", "yes"},
-          row.index("label", 2)};
+          row.truth("label")};
 }
 
 }  // namespace

@@ -133,7 +133,6 @@ std::int64_t Row::number(std::string_view field) const {
   const bool fits =
       !value.is_number_unsigned() || value.get<std::uint64_t>() <= kMost;
   if (value.is_number_integer() && fits) return value.get<std::int64_t>();
-  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   if (value.is_string()) {
     const std::string& text = value.get_ref<const std::string&>();
     std::int64_t number = 0;
@@ -147,11 +146,18 @@ std::int64_t Row::number(std::string_view field) const {
 
 namespace {
 
-std::optional<std::vector<std::string>> strings_in(const json& value) {
-  if (!value.is_array()) return std::nullopt;
+std::vector<std::string> strings_in(const Row& row, const std::string& name,
+                                    const json& value) {
+  if (!value.is_array()) {
+    throw row.error(concat(name, " is ", value.type_name(),
+                           ", expected a list of strings"));
+  }
   std::vector<std::string> all;
   for (const json& entry : value) {
-    if (!entry.is_string()) return std::nullopt;
+    if (!entry.is_string()) {
+      throw row.error(concat(name, ": entry ", all.size(), " is ", entry.dump(),
+                             ", expected a string"));
+    }
     all.push_back(entry.get<std::string>());
   }
   return all;
@@ -159,17 +165,21 @@ std::optional<std::vector<std::string>> strings_in(const json& value) {
 
 }  // namespace
 
+std::size_t Row::truth(std::string_view field) const {
+  const json& value = at(field);
+  return value.is_boolean() ? value.get<bool>() : index(field, 2);
+}
+
 std::vector<std::string> Row::texts(std::string_view field) const {
-  if (auto all = strings_in(at(field))) return *all;
-  throw error(concat("field \"", field, "\" is ", at(field).type_name(),
-                     ", expected a list of strings"));
+  return strings_in(*this, concat("field \"", field, "\""), at(field));
 }
 
 std::vector<std::string> Row::texts(std::string_view field,
                                     std::string_view inner) const {
   const json& object = at(field);
   if (object.is_object() && object.contains(inner)) {
-    if (auto all = strings_in(object.at(std::string(inner)))) return *all;
+    return strings_in(*this, concat("\"", inner, "\" in field \"", field, "\""),
+                      object.at(std::string(inner)));
   }
   throw error(concat("field \"", field,
                      "\" has to be an object with a list of strings \"", inner,
@@ -177,6 +187,9 @@ std::vector<std::string> Row::texts(std::string_view field,
 }
 
 std::size_t Row::index(std::string_view field, std::size_t count) const {
+  if (count == 0) {
+    throw error(concat("there is no choice for field \"", field, "\""));
+  }
   const std::int64_t value = number(field);
   if (value >= 0 && static_cast<std::size_t>(value) < count) {
     return static_cast<std::size_t>(value);
@@ -199,8 +212,8 @@ json object_in(const data::RawDocument& raw, const std::string& place) {
                 ExitCode::kBadInput);
   }
   if (!object.is_object()) {
-    throw Error(concat(place, ": this is a ", object.type_name(),
-                       ", expected one JSON object a line"),
+    throw Error(concat(place, ": expected one JSON object a line, found one ",
+                       object.type_name()),
                 ExitCode::kBadInput);
   }
   if (!repeated.empty()) {

@@ -84,6 +84,7 @@ PreparedTask prepare_protocol(const TaskContext& context, JrtSet set,
   std::vector<std::vector<std::string>> labels;
   LeftOut left_out;
   std::string first_blank;
+  std::int64_t blank = 0;
   for (const Row& row : task_rows(context, file, task)) {
     const JrtDocument document = read_document(set, row);
     std::optional<std::string> prompt =
@@ -94,12 +95,10 @@ PreparedTask prepare_protocol(const TaskContext& context, JrtSet set,
     }
     std::vector<std::string> own = jrt_labels(set, document);
     // A blank label would occur in every output.
-    if (std::erase_if(own,
-                      [](const std::string& label) {
-                        return strip(label).empty();
-                      }) > 0 &&
-        first_blank.empty()) {
-      first_blank = row.place();
+    if (std::erase_if(own, [](const std::string& label) {
+          return strip(label).empty();
+        }) > 0) {
+      if (++blank == 1) first_blank = row.place();
     }
     if (protocol.family == RecallProtocol::kUpstream && protocol.stripped) {
       for (std::string& label : own) label = std::string(strip(label));
@@ -113,8 +112,8 @@ PreparedTask prepare_protocol(const TaskContext& context, JrtSet set,
   left_out.warn(context.info.name, task);
   if (!first_blank.empty()) {
     log::warn(context.info.name, ", ", protocol.name,
-              ": blank answers count for nothing, ", task.no_label,
-              " rows have no other; the first: ", first_blank);
+              ": blank answers count for nothing: ", blank, " rows have some, ",
+              task.no_label, " no other; the first: ", first_blank);
   }
   task.score = [labels = std::move(labels)](std::span<const Answer> answers) {
     const std::vector<double> hits = contains_scores(answers, labels);

@@ -194,7 +194,7 @@ TEST(ChoiceTasks, rows_that_are_not_sound_are_named) {
       AllOf(HasSubstr("rows.jsonl:1"), HasSubstr("\"goal\" is a number")));
   EXPECT_THAT(error_of("piqa", good + "{\"goal\": \n"),
               AllOf(HasSubstr("rows.jsonl:2"), HasSubstr("not JSON")));
-  EXPECT_THAT(error_of("piqa", "[1]\n"), HasSubstr("this is a array"));
+  EXPECT_THAT(error_of("piqa", "[1]\n"), HasSubstr("found one array"));
   EXPECT_THAT(error_of("piqa", ""), HasSubstr("holds no row"));
   EXPECT_THAT(error_of("winogrande", R"({"sentence": "no gap", "option1": "a",)"
                                      R"( "option2": "b", "answer": "1"})"),
@@ -206,6 +206,30 @@ TEST(ChoiceTasks, rows_that_are_not_sound_are_named) {
   EXPECT_THAT(
       error_of("openbookqa", R"({"query": "q", "choices": ["a"], "gold": 0})"),
       HasSubstr("1 choices"));
+}
+
+TEST(ChoiceTasks, values_that_could_mean_several_things_are_refused) {
+  EXPECT_THAT(
+      error_of("piqa",
+               R"({"goal": "g", "sol1": "a", "sol2": "b", "label": true})"),
+      HasSubstr("\"label\" is true"));
+  EXPECT_THAT(
+      error_of("openbookqa",
+               R"({"question_stem": "q", "choices": {"text": ["x", "y"],)"
+               R"( "label": ["A", "A"]}, "answerKey": "A"})"),
+      HasSubstr("more than once"));
+  EXPECT_THAT(error_of("openbookqa",
+                       R"({"query": "q", "choices": ["x", 3], "gold": 0})"),
+              HasSubstr("entry 1 is 3"));
+  EXPECT_THAT(
+      error_of("openbookqa", R"({"query": "q", "choices": [], "gold": 0})"),
+      HasSubstr("no choice"));
+  // BoolQ's questions are answered by yes and no.
+  for (const char* label : {"true", "1"}) {
+    const auto row =
+        concat(R"({"passage": "p", "question": "q", "label": )", label, "}");
+    EXPECT_NO_THROW(prepared_from("boolq", row)) << label;
+  }
 }
 
 TEST(ChoiceTasks, a_field_that_is_missing_is_the_one_that_is_named) {
@@ -251,11 +275,11 @@ TEST(ChoiceTasks, a_field_that_is_there_twice_is_refused) {
     }
   }
   // Further in, too.
-  EXPECT_THAT(
-      error_of("arc_easy", R"({"question": "Q", "answerKey": "A", "choices": )"
-                           R"({"text": ["a", "b"], "text": ["c", "d"], )"
-                           R"("label": ["A", "B"]}})"),
-      HasSubstr("field \"text\" is there more than once"));
+  EXPECT_THAT(error_of("openbookqa",
+                       R"({"question": "Q", "answerKey": "A", "choices": )"
+                       R"({"text": ["a", "b"], "text": ["c", "d"], )"
+                       R"("label": ["A", "B"]}})"),
+              HasSubstr("field \"text\" is there more than once"));
 }
 
 TEST(ChoiceTasks, a_number_that_is_too_large_is_no_other_number) {

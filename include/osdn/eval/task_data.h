@@ -53,6 +53,8 @@ class Row {
   /// A field of an object in a field: choices/text.
   std::vector<std::string> texts(std::string_view field,
                                  std::string_view inner) const;
+  /// index() of two, or true or false.
+  std::size_t truth(std::string_view field) const;
   /// number(), which has to be in [0, count).
   std::size_t index(std::string_view field, std::size_t count) const;
 
