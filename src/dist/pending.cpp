@@ -8,8 +8,12 @@ namespace osdn::dist {
 void Pending::wait(std::chrono::duration<double> timeout) {
   std::unique_lock lock(mutex_);
   if (!changed_.wait_for(lock, timeout, [this] { return done_; })) {
+    // Later on the watch over the ranks is quicker, and names the one.
     throw Error(concat("the other ranks did not answer within ",
-                       timeout.count(), " s (dist.timeout_s): ", what_));
+                       timeout.count(),
+                       " s of the start, when none can be named yet (is a "
+                       "process stopped, a host out of reach?): ",
+                       what_));
   }
   if (error_) std::rethrow_exception(error_);
 }
