@@ -146,15 +146,6 @@ struct Rank {
   ordered_json out;    ///< what --json is to hold
 };
 
-/// This rank's share of the cores; says so when that is too little.
-std::int64_t take_cores(osdn::dist::World& world) {
-  const osdn::dist::CoreShare share = osdn::dist::core_share(world);
-  for (const std::string& warning : world.all(share.warning)) {
-    if (!warning.empty()) osdn::log::warn(warning);
-  }
-  return share.cores;
-}
-
 /// Joins the ranks of a launcher, if there is one, measures the machine, then
 /// what it is given.
 ExitCode bench_as_rank(const Arguments& args,
@@ -170,7 +161,7 @@ ExitCode bench_as_rank(const Arguments& args,
     osdn::dist::take_own_gpu(world.place());
     const at::Device device =
         osdn::ops::gpu().usable ? at::Device(at::kCUDA, 0) : at::kCPU;
-    Rank rank{world, device, take_cores(world), {}};
+    Rank rank{world, device, osdn::dist::take_cores(world), {}};
     rank.out = machine(osdn::bench::measure_limits(device));
     work(rank);
     if (world.place().first()) write_json(args, rank.out);

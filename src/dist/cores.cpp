@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "osdn/core/concat.h"
+#include "osdn/core/log.h"
 
 namespace osdn::dist {
 
@@ -58,6 +59,14 @@ CoreShare core_share(World& world) {
         "--cpus-per-task=4");
   }
   return share;
+}
+
+std::int64_t take_cores(World& world) {
+  const CoreShare share = core_share(world);
+  for (const std::string& warning : world.all(share.warning)) {
+    if (!warning.empty()) log::warn(warning);
+  }
+  return share.cores;
 }
 
 }  // namespace osdn::dist

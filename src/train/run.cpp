@@ -213,13 +213,10 @@ class Run {
 
   // Cores and GPU of this rank.
   void choose_place() {
-    const dist::CoreShare share = dist::core_share(world_);
-    for (const std::string& warning : world_.all(share.warning)) {
-      if (!warning.empty()) log::warn(warning);
-    }
+    const std::int64_t cores = dist::take_cores(world_);
     world_.agree([&] {
       if (config_.training.device != "cpu") dist::take_own_gpu(world_.place());
-      compute_ = choose_compute(config_.training, share.cores);
+      compute_ = choose_compute(config_.training, cores);
       check_recordable(config_, compute_.compute.device, !world_.transport());
     });
     ops::set_threads(compute_.threads);

@@ -26,5 +26,8 @@ struct CoreShare {
 
 /// Collective.
 CoreShare core_share(World& world);
+/// The cores that fall to this rank; the warnings of all ranks are logged.
+/// Collective.
+std::int64_t take_cores(World& world);
 
 }  // namespace osdn::dist
