@@ -98,4 +98,9 @@ void synchronize_gpu() {
   guard.synchronizeDevice(0);
 }
 
+void release_gpu_memory() {
+  synchronize_gpu();
+  if (gpu().usable && allocator().initialized()) allocator().emptyCache();
+}
+
 }  // namespace osdn::ops

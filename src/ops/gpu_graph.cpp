@@ -113,8 +113,6 @@ GpuGraph::GpuGraph(c10::Device device, const std::function<void()>& rehearsal,
   try {
     rehearsal();
     synchronize_gpu();
-    // What the rehearsal took is of no use to the recording.
-    allocator().emptyCache();
     recording_->record(current_stream(device), work);
   } catch (...) {
     failed = std::current_exception();

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "osdn/ops/gpu.h"
 #include "osdn/train/pass_runner.h"
+#include "osdn/train/train_step.h"
 
 namespace osdn::train {
 namespace {
@@ -48,7 +50,9 @@ RecordedPass::RecordedPass(const model::LanguageModel& model,
       model.device(),
       [&] {
         plain_pass(model, batch_, labels_);
-        take_gradients(model);
+        drop_gradients(model);
+        // A whole pass's memory, of no use to the recording.
+        ops::release_gpu_memory();
       },
       [&] {
         loss_ = plain_pass(model, batch_, labels_);

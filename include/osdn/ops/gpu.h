@@ -30,5 +30,8 @@ void reset_gpu_memory_peak();
 
 /// Waits for all work on the GPU; nothing without one.
 void synchronize_gpu();
+/// Gives memory back that no tensor holds and LibTorch keeps for the next ones.
+/// Waits for the GPU.
+void release_gpu_memory();
 
 }  // namespace osdn::ops
