@@ -26,14 +26,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-class BenchRanks : public testing::Test {
+class BenchRanks : public test::MpirunTest {
  protected:
   void SetUp() override {
-    if (!fs::exists(test::kMpirun)) {
-      if (std::getenv("CI") != nullptr) FAIL() << "there is no mpirun";
-      GTEST_SKIP() << "there is no mpirun";
-    }
-    test::prepare_mpirun();
+    MpirunTest::SetUp();
     test::write_json(config_,
                      {{"run_dir", "run"},
                       {"model",

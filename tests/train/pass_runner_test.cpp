@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "osdn/core/error.h"
 #include "osdn/train/train_step.h"
+#include "support/message_of.h"
 #include "train/tiny_run.h"
 
 namespace osdn::train {
@@ -71,16 +71,11 @@ TEST(PassRunner, what_is_filled_up_does_not_count) {
 
 TEST(PassRunner, refuses_to_record_where_nothing_can_be) {
   const test::TinyRun tiny;
-  const auto refused = [&](at::Device device, bool alone) -> std::string {
+  const auto refused = [&](at::Device device, bool alone) {
     config::Config config = tiny.config("run", {"training.device=auto"});
     config.training.cuda_graph = "on";
-    try {
-      check_recordable(config, device, alone);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUsage);
-      return error.what();
-    }
-    return "";
+    return test::message_of([&] { check_recordable(config, device, alone); },
+                            ExitCode::kUsage);
   };
   EXPECT_THAT(refused(at::kCPU, true), HasSubstr("on a CPU"));
   EXPECT_THAT(refused(at::kCPU, false), HasSubstr("training.cuda_graph"));

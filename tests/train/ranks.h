@@ -22,14 +22,10 @@
 namespace osdn::test {
 
 // 12 rows a step, which 1, 2, 3 and 4 ranks divide.
-class RanksTest : public testing::Test {
+class RanksTest : public MpirunTest {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kMpirun)) {
-      if (std::getenv("CI") != nullptr) FAIL() << "there is no mpirun";
-      GTEST_SKIP() << "there is no mpirun";
-    }
-    prepare_mpirun();
+    MpirunTest::SetUp();
     tiny.json["training"]["global_batch"] = 12;
     tiny.json["dist"] = {{"timeout_s", 20}};
   }
