@@ -55,6 +55,7 @@ struct Arguments {
   osdn::bench::TrainSpeedOptions train;
   std::vector<std::int64_t> tokens;
   osdn::bench::CollectiveSpeedOptions collectives;
+  std::vector<std::string> gpu_exchanges;
   std::string trace;
   std::vector<std::int64_t> batches = {1, 64};
   osdn::bench::GenerateSpeedOptions generate;
@@ -126,16 +127,27 @@ ExitCode bench_kernels(const Arguments& args) {
   return ExitCode::kOk;
 }
 
-struct Exchange {
-  bool sharded;
-  std::string reduce_dtype;
-};
-
 /// How the ranks exchange gradients: as configured, or in every way.
-std::vector<std::optional<Exchange>> exchanges(const Arguments& args) {
-  if (!args.every_exchange) return {std::nullopt};
-  return {Exchange{true, "fp32"}, Exchange{true, "bf16"},
-          Exchange{false, "fp32"}, Exchange{false, "bf16"}};
+std::vector<osdn::config::DistConfig> exchanges(
+    const Arguments& args, const osdn::config::DistConfig& configured) {
+  std::vector<std::string> gpu_exchanges = args.gpu_exchanges;
+  if (gpu_exchanges.empty()) gpu_exchanges = {configured.gpu_exchange};
+  std::vector<osdn::config::DistConfig> all;
+  osdn::config::DistConfig dist = configured;
+  for (const bool sharded : {true, false}) {
+    for (const char* reduce_dtype : {"fp32", "bf16"}) {
+      if (args.every_exchange) {
+        dist.shard_optimizer = sharded;
+        dist.reduce_dtype = reduce_dtype;
+      }
+      for (const std::string& gpu_exchange : gpu_exchanges) {
+        dist.gpu_exchange = gpu_exchange;
+        all.push_back(dist);
+      }
+      if (!args.every_exchange) return all;
+    }
+  }
+  return all;
 }
 
 /// One rank of a measurement.
@@ -177,11 +189,8 @@ void train_once(const Arguments& args, const std::string& name,
     report.add(name, config, speed);
   }
   if (!world.transport()) return;
-  for (const std::optional<Exchange>& exchange : exchanges(args)) {
-    if (exchange) {
-      config.dist.shard_optimizer = exchange->sharded;
-      config.dist.reduce_dtype = exchange->reduce_dtype;
-    }
+  for (const osdn::config::DistConfig& dist : exchanges(args, config.dist)) {
+    config.dist = dist;
     report.add(name, config,
                osdn::bench::time_linked(config, args.train, world));
   }
@@ -219,8 +228,10 @@ ExitCode bench_train(Arguments args) {
 
 ExitCode bench_collectives(const Arguments& args) {
   return bench_as_rank(args, [&](Rank& rank) {
-    const auto speeds = osdn::bench::time_collectives(rank.world, rank.device,
-                                                      args.collectives);
+    osdn::bench::CollectiveSpeedOptions options = args.collectives;
+    if (!args.gpu_exchanges.empty()) options.gpu_exchanges = args.gpu_exchanges;
+    const auto speeds =
+        osdn::bench::time_collectives(rank.world, rank.device, options);
     const osdn::dist::Place& place = rank.world.place();
     std::cout << osdn::bench::collectives_table(speeds, place);
     rank.out["collectives"] = osdn::bench::collectives_json(speeds, place);
@@ -347,6 +358,15 @@ CLI::App* add_collectives(CLI::App& app, Arguments& args) {
   return collectives;
 }
 
+void add_gpu_exchange(CLI::App& command, Arguments& args) {
+  command
+      .add_option("--gpu-exchange", args.gpu_exchanges,
+                  "dist.gpu_exchange: auto, peer, nccl; several, separated by "
+                  "commas, are measured in turn")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"auto", "peer", "nccl"}));
+}
+
 CLI::App* add_generate(CLI::App& app, Arguments& args) {
   CLI::App* generate = app.add_subcommand(
       "generate", "prefill and greedy decoding of random prompts");
@@ -379,6 +399,9 @@ ExitCode bench(int argc, char** argv) {
   CLI::App* train = add_train(app, args);
   CLI::App* collectives = add_collectives(app, args);
   CLI::App* generate = add_generate(app, args);
+  for (CLI::App* command : {train, collectives}) {
+    add_gpu_exchange(*command, args);
+  }
   osdn::apps::ScalingCommand scaling(app);
   for (CLI::App* command : {kernels, train, collectives, generate}) {
     command->add_option("--json", args.json, "write the figures to this file")

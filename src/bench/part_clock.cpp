@@ -53,6 +53,9 @@ class TimedCollectives final : public dist::Collectives {
   TimedCollectives(std::unique_ptr<dist::Collectives> inner, PartClock& clock)
       : inner_(std::move(inner)), clock_(clock) {}
 
+  void reach(const std::vector<dist::BucketMemory>& buckets) override {
+    inner_->reach(buckets);
+  }
   void follow() override { inner_->follow(); }
   Ticket sum_to_shards(const dist::BucketMemory& bucket) override {
     return note(inner_->sum_to_shards(bucket), Part::kGradientsWait);

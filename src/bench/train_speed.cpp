@@ -87,8 +87,9 @@ class Stepper {
     if (linked) {
       replica_ = std::make_unique<train::Replica>(
           model_, config, *linked,
-          timed_collectives(train::device_collectives(*linked, model_.device()),
-                            clock_));
+          timed_collectives(
+              train::device_collectives(*linked, model_.device(), config.dist),
+              clock_));
     }
     adamw_.emplace(replica_
                        ? replica_->optimized()

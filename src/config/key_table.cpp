@@ -282,6 +282,23 @@ void add_rest(std::vector<Key>& keys) {
                      .to(65536)
                      .also({"bucket_cap_mb", "bucket_size"}));
   keys.push_back(
+      Row("dist.gpu_exchange", OSDN_MEMBER(dist.gpu_exchange),
+          "How GPUs exchange gradients and weights: peer copies from GPU "
+          "memory "
+          "to GPU memory, on one host and for up to 16 ranks, and leaves the "
+          "multiprocessors to the backward; nccl goes through NCCL; auto is "
+          "peer where it works and nccl elsewhere.")
+          .choices({"auto", "peer", "nccl"})
+          .also({"backend", "dist_backend"}));
+  keys.push_back(
+      Row("dist.share_gpus", OSDN_MEMBER(dist.share_gpus),
+          "Several ranks may have one GPU, to try ranks out where "
+          "there are not as many GPUs; NCCL cannot do that. Slower "
+          "than one rank.")
+          .only("dist.gpu_exchange is not \"nccl\"", [](const Config& config) {
+            return config.dist.gpu_exchange != "nccl";
+          }));
+  keys.push_back(
       Row("logging.every", OSDN_MEMBER(logging.every),
           "Steps between progress lines; the JSONL log has every "
           "step.")

@@ -8,15 +8,14 @@
 
 #include <atomic>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/dist/collectives.h"
+#include "side_work.h"
 
 namespace osdn::dist {
 
@@ -70,11 +69,6 @@ void check(ncclResult_t result, const std::string& what) {
                          "; NCCL_DEBUG=INFO says more"));
 }
 
-void check(cudaError_t error, const std::string& what) {
-  if (error == cudaSuccess) return;
-  throw Error(concat("CUDA failed in ", what, ": ", cudaGetErrorString(error)));
-}
-
 ncclDataType_t nccl_type(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -98,34 +92,19 @@ std::string hex(const ncclUniqueId& id) {
 
 class NcclCollectives final : public Collectives {
  public:
-  NcclCollectives(World& world, std::function<CUstream_st*()> caller_stream)
-      : world_(world), caller_stream_(std::move(caller_stream)) {
-    int least = 0;
-    int greatest = 0;
-    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities");
-    check(
-        cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
-        "the stream of the collectives");
+  NcclCollectives(World& world, GpuWork gpu)
+      : world_(world), work_(std::move(gpu.stream)) {
     start();
   }
   ~NcclCollectives() override {
     const std::lock_guard lock(communicator_mutex);
-    if (communicator != nullptr) {
-      cudaStreamSynchronize(stream_);
-      nccl().comm_abort(communicator);  // idle by now: frees it without a talk
-      communicator = nullptr;
-    }
-    for (const cudaEvent_t event : spare_) cudaEventDestroy(event);
-    for (const auto& [ticket, event] : marks_) cudaEventDestroy(event);
-    cudaStreamDestroy(stream_);
+    if (communicator == nullptr) return;
+    cudaStreamSynchronize(work_.stream());
+    nccl().comm_abort(communicator);  // idle by now: frees it without a talk
+    communicator = nullptr;
   }
 
-  void follow() override {
-    const cudaEvent_t reached = take_event();
-    check(cudaEventRecord(reached, caller_stream_()), "an event");
-    check(cudaStreamWaitEvent(stream_, reached), "an event");
-    spare_.push_back(reached);  // the wait is for what it marks now
-  }
+  void follow() override { work_.follow(); }
 
   Ticket sum(const BucketMemory& bucket) override {
     reduce(bucket);
@@ -134,7 +113,7 @@ class NcclCollectives final : public Collectives {
 
   Ticket sum_to_shards(const BucketMemory& bucket) override {
     reduce(bucket);
-    return mark();
+    return work_.mark();
   }
 
   Ticket gather_shards(const BucketMemory& bucket) override {
@@ -144,20 +123,14 @@ class NcclCollectives final : public Collectives {
         static_cast<const std::byte*>(bucket.data) +
         rank * bucket.shard * static_cast<std::int64_t>(size_of(bucket.dtype));
     call(bucket.what, [&] {
-      return nccl().all_gather(shard, bucket.data,
-                               static_cast<std::size_t>(bucket.shard),
-                               nccl_type(bucket.dtype), communicator, stream_);
+      return nccl().all_gather(
+          shard, bucket.data, static_cast<std::size_t>(bucket.shard),
+          nccl_type(bucket.dtype), communicator, work_.stream());
     });
-    return mark();
+    return work_.mark();
   }
 
-  void wait(Ticket ticket) override {
-    const cudaEvent_t done = marks_.at(ticket);
-    marks_.erase(ticket);
-    check(cudaStreamWaitEvent(caller_stream_(), done),
-          "waiting for a collective");
-    spare_.push_back(done);
-  }
+  void wait(Ticket ticket) override { work_.wait(ticket); }
 
  private:
   void reduce(const BucketMemory& bucket) {
@@ -169,7 +142,7 @@ class NcclCollectives final : public Collectives {
     call(bucket.what, [&] {
       return nccl().reduce_scatter(
           bucket.data, shard, static_cast<std::size_t>(bucket.shard),
-          nccl_type(bucket.dtype), ncclSum, communicator, stream_);
+          nccl_type(bucket.dtype), ncclSum, communicator, work_.stream());
     });
   }
 
@@ -220,37 +193,14 @@ class NcclCollectives final : public Collectives {
     check(state, what);
   }
 
-  Ticket mark() {
-    const cudaEvent_t done = take_event();
-    check(cudaEventRecord(done, stream_), "an event");
-    marks_[next_] = done;
-    return next_++;
-  }
-
-  cudaEvent_t take_event() {
-    if (!spare_.empty()) {
-      const cudaEvent_t event = spare_.back();
-      spare_.pop_back();
-      return event;
-    }
-    cudaEvent_t event = nullptr;
-    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
-    return event;
-  }
-
   World& world_;
-  std::function<CUstream_st*()> caller_stream_;
-  cudaStream_t stream_ = nullptr;
-  std::vector<cudaEvent_t> spare_;
-  std::map<Ticket, cudaEvent_t> marks_;  // of operations not waited for
-  Ticket next_ = 0;
+  SideWork work_;
 };
 
 }  // namespace
 
-std::unique_ptr<Collectives> nccl_collectives(
-    World& world, std::function<CUstream_st*()> caller_stream) {
-  return std::make_unique<NcclCollectives>(world, std::move(caller_stream));
+std::unique_ptr<Collectives> nccl_collectives(World& world, GpuWork gpu) {
+  return std::make_unique<NcclCollectives>(world, std::move(gpu));
 }
 
 std::string nccl_trouble() {

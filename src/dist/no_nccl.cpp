@@ -5,11 +5,12 @@
 
 namespace osdn::dist {
 
-std::unique_ptr<Collectives> nccl_collectives(
-    World& /*world*/, std::function<CUstream_st*()> /*caller_stream*/) {
+std::unique_ptr<Collectives> nccl_collectives(World& /*world*/,
+                                              GpuWork /*gpu*/) {
   throw Error(
-      "this program was built without NCCL and cannot train on several GPUs; "
-      "build it where nccl.h is found, or start it on one GPU",
+      "this program was built without NCCL, which GPUs that do not reach one "
+      "another's memory need; build it where nccl.h is found, or start it on "
+      "one GPU",
       ExitCode::kUsage);
 }
 

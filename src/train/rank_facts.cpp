@@ -67,7 +67,7 @@ std::string difference(const std::vector<json>& ranks, std::size_t rank) {
 
 }  // namespace
 
-void check_ranks(dist::World& world, const RankFacts& facts) {
+void check_ranks(dist::World& world, const RankFacts& facts, bool share_gpus) {
   std::vector<json> ranks;
   for (const std::string& text :
        world.all(to_json(facts, world.place()).dump())) {
@@ -85,12 +85,18 @@ void check_ranks(dist::World& world, const RankFacts& facts) {
                          ": ", what);
     }
     for (std::size_t other = 0; other < rank && !uuid.empty(); ++other) {
-      if (ranks[other]["gpu_uuid"] == uuid) {
-        problems += concat("\n", name_of(ranks, other), " and ",
-                           name_of(ranks, rank), " would share one GPU, ", uuid,
-                           "; start one rank a GPU (mpirun -n, "
-                           "CUDA_VISIBLE_DEVICES)");
+      if (ranks[other]["gpu_uuid"] != uuid) continue;
+      const std::string both =
+          concat(name_of(ranks, other), " and ", name_of(ranks, rank));
+      if (share_gpus) {
+        log::warn(both, " share one GPU, ", uuid,
+                  " (dist.share_gpus): slower than one rank");
+        continue;
       }
+      problems += concat("\n", both, " would share one GPU, ", uuid,
+                         "; start one rank a GPU (mpirun -n, "
+                         "CUDA_VISIBLE_DEVICES), or set dist.share_gpus to try "
+                         "ranks out");
     }
   }
   if (!problems.empty()) {

@@ -22,8 +22,8 @@ struct RankFacts {
 
 /// Collective: rank 0 logs a line for each rank, then all throw an AgreedError
 /// when they differ, naming what and between which ranks, or when two compute
-/// on one GPU.
-void check_ranks(dist::World& world, const RankFacts& facts);
+/// on one GPU, unless they may share it.
+void check_ranks(dist::World& world, const RankFacts& facts, bool share_gpus);
 
 /// For RankFacts::start.
 std::string start_text(const RunRequest& request);

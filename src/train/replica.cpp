@@ -54,8 +54,8 @@ struct Replica::State {
         config(config_),
         world(world_),
         sharded(config_.dist.shard_optimizer),
-        collectives(std::move(collectives_)),
         where(model_.parameters().size()),
+        collectives(std::move(collectives_)),
         hooks(model_, [this](std::size_t i) { arrived(i); }) {}
 
   const std::vector<model::ModelParameter>& parameters() const {
@@ -90,7 +90,6 @@ struct Replica::State {
   const config::Config& config;
   dist::World& world;
   const bool sharded;
-  std::unique_ptr<dist::Collectives> collectives;
   std::vector<FlatBucket> buckets;  // in the order of the backward
   struct Where {
     std::size_t bucket = 0;
@@ -99,6 +98,7 @@ struct Replica::State {
   std::vector<Where> where;  // by parameter
   std::vector<optim::OptimizedTensor> optimized;
   std::vector<at::Tensor> summed;  // their gradients, in the buckets
+  std::unique_ptr<dist::Collectives> collectives;  // gone before the buckets
   // Of this step's exchange, while it goes on.
   bool exchanging = false;
   GradientSum* earlier = nullptr;  // null on a rank without a pass
@@ -124,6 +124,12 @@ void Replica::State::make_buckets() {
     bucket.name = concat("bucket ", buckets.size());
     fill(bucket);
   }
+  std::vector<dist::BucketMemory> exchanged;
+  for (const FlatBucket& bucket : buckets) {
+    exchanged.push_back(bucket.memory(bucket.gradients, "gradients"));
+    if (sharded) exchanged.push_back(bucket.memory(bucket.weights, "weights"));
+  }
+  collectives->reach(exchanged);
 }
 
 void Replica::State::fill(FlatBucket& bucket) {

@@ -136,7 +136,9 @@ class Run {
     bool verified = false;
     world_.agree([&] { verified = verify_data(); });
     if (stopped_early(verified)) return;
-    if (!world_.place().alone()) check_ranks(world_, rank_facts());
+    if (!world_.place().alone()) {
+      check_ranks(world_, rank_facts(), config_.dist.share_gpus);
+    }
 
     std::unique_ptr<checkpoint::RunLock> lock;
     Start start;
@@ -165,7 +167,8 @@ class Run {
     std::unique_ptr<Replica> replica;
     if (world_.transport()) {
       replica = std::make_unique<Replica>(
-          *model, config_, world_, device_collectives(world_, model->device()));
+          *model, config_, world_,
+          device_collectives(world_, model->device(), config_.dist));
     }
     optim::AdamW adamw(replica ? replica->optimized()
                                : optimized_tensors(*model, config_.optimizer),

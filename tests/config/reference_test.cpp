@@ -123,6 +123,8 @@ std::map<std::string, Change> changes() {
       {"dist.reduce_dtype", {"bf16", {}}},
       {"dist.shard_optimizer", {"false", {}}},
       {"dist.bucket_mb", {"1.5", {}}},
+      {"dist.gpu_exchange", {"nccl", {}}},
+      {"dist.share_gpus", {"true", {}}},
       {"logging.every", {"2", {}}},
       {"logging.level", {"debug", {}}},
   };

@@ -72,21 +72,7 @@ class RanksTest : public MpirunTest {
   std::vector<pid_t> processes(
       const std::string& name,
       const std::string& program = "osdn-train") const {
-    std::vector<pid_t> out;
-    const std::string config = tiny.config_file(name).string();
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      const std::string number = entry.path().filename();
-      if (number.find_first_not_of("0123456789") != std::string::npos) continue;
-      std::ifstream in(entry.path() / "cmdline");
-      std::string text((std::istreambuf_iterator<char>(in)), {});
-      const std::string path = text.substr(0, text.find('\0'));
-      if (path.ends_with("/" + program) &&
-          text.find(config) != std::string::npos) {
-        out.push_back(std::stoi(number));
-      }
-    }
-    std::sort(out.begin(), out.end());
-    return out;
+    return running(program, tiny.config_file(name).string());
   }
 
   // Waits until the run has logged so many steps; false when it ended before.

@@ -178,6 +178,10 @@ struct DistConfig {
   std::string reduce_dtype = "fp32";
   bool shard_optimizer = true;  ///< each rank has a part of the moments
   double bucket_mb = 200;       ///< gradients sent at a time
+  /// How GPUs exchange: "auto", "peer" (copies between the memories of one
+  /// host's GPUs), "nccl".
+  std::string gpu_exchange = "auto";
+  bool share_gpus = false;  ///< several ranks may have one GPU
 };
 
 /// logging

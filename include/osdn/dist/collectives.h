@@ -1,12 +1,14 @@
 #pragma once
 // Sums and copies of a bucket between ranks: on host memory through the World's
-// transport, on GPUs through NCCL. Sums are in a fixed order, so that the same
-// ranks give the same bits.
+// transport, on GPUs through NCCL or, on one host, by copies between their
+// memories. Sums are in a fixed order, so that the same ranks give the same
+// bits.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "osdn/core/tensor_view.h"
 #include "osdn/dist/world.h"
@@ -32,6 +34,10 @@ class Collectives {
   using Ticket = std::uint64_t;
   virtual ~Collectives() = default;
 
+  /// Collective, before their first operation: these buckets will be summed
+  /// (others can only be gathered, more slowly). The memory must stay where it
+  /// is until this is destroyed.
+  virtual void reach(const std::vector<BucketMemory>& /*buckets*/) {}
   /// Operations from now on find what the caller's stream holds now done.
   virtual void follow() = 0;
   /// This rank's shard becomes the sum over the ranks; the rest is undefined.
@@ -48,11 +54,23 @@ class Collectives {
 /// On host memory. bf16 is summed in fp32 and rounded once.
 std::unique_ptr<Collectives> host_collectives(World& world);
 
+/// What collectives on GPUs take from their caller.
+struct GpuWork {
+  /// The stream that the caller works on at the time of a call.
+  std::function<CUstream_st*()> stream;
+  /// So many bytes of the GPU's memory.
+  std::function<std::shared_ptr<void>(std::int64_t bytes)> memory;
+};
+
 /// On the memory of this rank's GPU, through NCCL on a stream of its own.
-/// `caller_stream` gives the stream that the caller works on at the time of a
-/// call. Throws Error when NCCL is missing or does not start in time.
-std::unique_ptr<Collectives> nccl_collectives(
-    World& world, std::function<CUstream_st*()> caller_stream);
+/// Throws Error when NCCL is missing or does not start in time.
+std::unique_ptr<Collectives> nccl_collectives(World& world, GpuWork gpu);
+
+/// On the memory of the GPUs of one host, by their copy engines. Sums are in
+/// rank order; bf16 is summed in fp32 and rounded once, as on the host. To make
+/// and to destroy it is collective. Throws AgreedError, whose rank 0 says why,
+/// when the ranks are on several hosts or their GPUs do not reach one another.
+std::unique_ptr<Collectives> peer_collectives(World& world, GpuWork gpu);
 
 /// The trouble of this process's NCCL communicator, empty for none, for the
 /// watch; and its end, so that no kernel waits for a rank that is gone.
