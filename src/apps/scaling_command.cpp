@@ -58,19 +58,21 @@ struct ScalingCommand::State {
     static const std::map<std::string, bench::Algorithm> algorithms = {
         {"ring", bench::Algorithm::kRing},
         {"hierarchical", bench::Algorithm::kHierarchical},
-        {"best", bench::Algorithm::kBest}};
+        {"best", bench::Algorithm::kBest},
+        {"peer", bench::Algorithm::kPeer}};
     cluster_.algorithm = algorithms.at(algorithm_);
     cluster_.intra = {intra_gb_ * 1e9, intra_us_ * 1e-6};
     cluster_.inter = {inter_gb_ * 1e9, inter_us_ * 1e-6};
     cluster_.launch_s = launch_us_ * 1e-6;
     cluster_.stall_s = stall_us_ * 1e-6;
     cluster_.overhead_s = overhead_ms_ * 1e-3;
-    nlohmann::ordered_json out;
-    if (!fit_.empty()) out["fit"] = fit();
-    out["cluster"] = links();
     const bench::Measurements measured =
         measured_.empty() ? bench::h200_measurements()
                           : bench::read_measurements(measured_);
+    cluster_.copy_bytes_per_s = copy_rate(measured);
+    nlohmann::ordered_json out;
+    if (!fit_.empty()) out["fit"] = fit();
+    out["cluster"] = links();
     for (const std::string& name : configs_) {
       out["scaling"].push_back(one_configuration(name, measured));
     }
@@ -102,7 +104,8 @@ struct ScalingCommand::State {
     command
         .add_option("--copy-gbs", copy_gb_,
                     "GB/s of a copy on the GPU, read and written, from which "
-                    "the time of the update follows (default: as measured)")
+                    "the time of the update follows, and what --algorithm peer "
+                    "takes from the computation (default: as measured)")
         ->check(CLI::PositiveNumber);
   }
 
@@ -123,7 +126,7 @@ struct ScalingCommand::State {
     positive("--inter-us", inter_us_, "latency of a hop between hosts");
     positive("--launch-us", launch_us_, "of any operation");
     command.add_option("--algorithm", algorithm_)
-        ->check(CLI::IsMember({"ring", "hierarchical", "best"}))
+        ->check(CLI::IsMember({"ring", "hierarchical", "best", "peer"}))
         ->capture_default_str();
     command
         .add_option("--slowdown", cluster_.slowdown,
@@ -179,6 +182,10 @@ struct ScalingCommand::State {
     return out;
   }
 
+  double copy_rate(const bench::Measurements& measured) const {
+    return copy_gb_ ? *copy_gb_ * 1e9 : measured.copy_bytes_per_s;
+  }
+
   nlohmann::ordered_json links() const {
     return {{"gpus_per_host", cluster_.gpus_per_host},
             {"intra_bytes_per_s", cluster_.intra.bytes_per_s},
@@ -200,7 +207,7 @@ struct ScalingCommand::State {
     scaling.model = config.model;
     scaling.dist = config.dist;
     scaling.micro_batches = micro_batches_;
-    const double copy = copy_gb_ ? *copy_gb_ * 1e9 : measured.copy_bytes_per_s;
+    const double copy = copy_rate(measured);
     if (step_ms_) {
       if (!tokens_) {
         throw Error("--step-ms needs --tokens: those of that step",

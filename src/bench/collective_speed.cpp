@@ -97,7 +97,7 @@ void time_exchange(dist::World& world, at::Device device,
         slowest = std::max(slowest, rank[0]);
       }
       speeds.push_back(
-          {device.is_cpu() ? "MPI" : exchange, operation.name, bucket.dtype,
+          {collectives->name(), operation.name, bucket.dtype,
            static_cast<std::int64_t>(timed.memory.nbytes()), slowest});
     }
   }

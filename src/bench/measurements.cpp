@@ -61,6 +61,7 @@ class Entry {
   }
   bool is_zero(const char* key) const { return *find(key) == 0; }
   bool has(const char* key) const { return find(key) != nullptr; }
+  bool by_peer() const { return has("exchange") && text("exchange") == "peer"; }
   bool yes(const char* key) const {
     if (!find(key)->is_boolean()) {
       fail(concat("\"", key, "\" is neither true nor false"));
@@ -94,6 +95,7 @@ MeasuredStep step_from(const Entry& entry) {
   step.hosts = entry.small("hosts", 1);
   step.ranks_at_once = entry.small("ranks_at_once", 1);
   step.micro_batches = entry.small("micro_batches", 1);
+  step.peer = entry.by_peer();
   check_hosts(entry, step.ranks, step.hosts);
   // Zero where it was not counted.
   if (entry.has("memory_bytes") && !entry.is_zero("memory_bytes")) {
@@ -130,6 +132,7 @@ MeasuredTransfer transfer_from(const Entry& entry) {
                         "all_reduce"));
     }
   }
+  transfer.peer = entry.by_peer();
   check_hosts(entry, transfer.ranks, transfer.hosts);
   return transfer;
 }

@@ -53,6 +53,7 @@ class TimedCollectives final : public dist::Collectives {
   TimedCollectives(std::unique_ptr<dist::Collectives> inner, PartClock& clock)
       : inner_(std::move(inner)), clock_(clock) {}
 
+  std::string name() const override { return inner_->name(); }
   void reach(const std::vector<dist::BucketMemory>& buckets) override {
     inner_->reach(buckets);
   }

@@ -66,8 +66,18 @@ double collective_seconds(const Cluster& cluster, int ranks, double bytes) {
                 ExitCode::kUsage);
   }
   const int hosts = ranks / per_host;
+  if (cluster.algorithm == Algorithm::kPeer && hosts > 1) {
+    throw Error(concat(ranks, " GPUs on ", hosts,
+                       " hosts do not reach one another's memory; take "
+                       "--algorithm ring, or --gpus of one host"),
+                ExitCode::kUsage);
+  }
+  // In one host the copies of peers pass over the same links as a ring.
   const double ring = ring_seconds(cluster, per_host, hosts, bytes);
-  if (cluster.algorithm == Algorithm::kRing) return ring;
+  if (cluster.algorithm == Algorithm::kRing ||
+      cluster.algorithm == Algorithm::kPeer) {
+    return ring;
+  }
   const double levels = hierarchical_seconds(cluster, per_host, hosts, bytes);
   return cluster.algorithm == Algorithm::kBest ? std::min(ring, levels)
                                                : levels;
@@ -76,7 +86,8 @@ double collective_seconds(const Cluster& cluster, int ranks, double bytes) {
 ScalingPoint simulate_step(const ScalingCase& scaling, const Cluster& cluster,
                            int ranks) {
   const ScalingPlan plan = plan_step(scaling, cluster, ranks);
-  const Timeline end = play(plan, cluster.slowdown);
+  const bool takes_multiprocessors = cluster.algorithm != Algorithm::kPeer;
+  const Timeline end = play(plan, takes_multiprocessors ? cluster.slowdown : 0);
   const bool sharded = scaling.dist.shard_optimizer;
   const double update = scaling.compute.optimizer_s / (sharded ? ranks : 1);
   // The norm of a sharded gradient: a number from every rank.

@@ -88,7 +88,7 @@ void add_loss(std::vector<Unknown>& unknowns, const std::string& name,
 }
 
 std::vector<Unknown> unknowns_of(const std::vector<Point>& points,
-                                 bool with_steps) {
+                                 bool with_steps, bool peer) {
   const auto any = [&](bool several) {
     return std::any_of(points.begin(), points.end(), [&](const Point& point) {
       return (point.hosts > 1) == several;
@@ -98,14 +98,27 @@ std::vector<Unknown> unknowns_of(const std::vector<Point>& points,
   if (any(false)) add_link(unknowns, "in a host", &Cluster::intra);
   if (any(true)) add_link(unknowns, "between hosts", &Cluster::inter);
   if (with_steps) {
-    add_loss(unknowns, "slowdown beside communication", &Cluster::slowdown);
+    if (!peer) {
+      add_loss(unknowns, "slowdown beside communication", &Cluster::slowdown);
+    }
     add_loss(unknowns, "stall of a bucket, s", &Cluster::stall_s);
     add_loss(unknowns, "overhead of a step, s", &Cluster::overhead_s);
   }
   return unknowns;
 }
 
-std::vector<Point> points_of(const Measurements& measured) {
+/// What was measured of several ranks that exchange in that way.
+Measurements only(Measurements measured, bool peer) {
+  std::erase_if(measured.transfers, [peer](const MeasuredTransfer& transfer) {
+    return transfer.peer != peer;
+  });
+  std::erase_if(measured.steps, [peer](const MeasuredStep& step) {
+    return step.ranks > 1 && step.peer != peer;
+  });
+  return measured;
+}
+
+std::vector<Point> points_of(const Measurements& measured, bool peer) {
   std::vector<Point> points;
   for (const MeasuredTransfer& transfer : measured.transfers) {
     points.push_back(point_of(transfer));
@@ -115,8 +128,9 @@ std::vector<Point> points_of(const Measurements& measured) {
   }
   if (points.empty()) {
     throw Error(
-        "nothing to fit: there are no collectives and no steps of several "
-        "ranks among the measurements",
+        concat("nothing to fit: there are no collectives and no steps of "
+               "several ranks among the measurements, ",
+               peer ? "\"exchange\" peer" : "but for \"exchange\" peer"),
         ExitCode::kBadInput);
   }
   return points;
@@ -164,11 +178,15 @@ Cluster nearest_start(const std::vector<Point>& points, const Cluster& start) {
 
 }  // namespace
 
-ScalingFit fit_scaling(const Measurements& measured, const Cluster& start) {
-  const std::vector<Point> points = points_of(measured);
+ScalingFit fit_scaling(const Measurements& all, const Cluster& start) {
+  const bool peer = start.algorithm == Algorithm::kPeer;
+  const Measurements measured = only(all, peer);
+  const std::vector<Point> points = points_of(measured, peer);
   const std::vector<Unknown> unknowns = unknowns_of(
-      points, std::any_of(measured.steps.begin(), measured.steps.end(),
-                          [](const MeasuredStep& s) { return s.ranks > 1; }));
+      points,
+      std::any_of(measured.steps.begin(), measured.steps.end(),
+                  [](const MeasuredStep& s) { return s.ranks > 1; }),
+      peer);
   const auto cluster_at = [&](const std::vector<double>& x) {
     Cluster cluster = start;
     for (std::size_t j = 0; j < x.size(); ++j) {

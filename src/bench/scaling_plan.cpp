@@ -38,7 +38,6 @@ class Planner {
       : scaling_(scaling),
         cluster_(cluster),
         ranks_(ranks),
-        stall_s_(ranks > 1 ? cluster.stall_s : 0),
         table_(arch::parameter_table(scaling.model)),
         shares_(shares(table_, scaling.model.tie_word_embeddings)) {
     std::vector<dist::FlatTensor> tensors;
@@ -81,24 +80,24 @@ class Planner {
   void gather_weights(ScalingPlan& out) const {
     for (auto b = buckets_.rbegin(); b != buckets_.rend(); ++b) {
       out.transfers.push_back(
-          collective_seconds(cluster_, ranks_,
-                             static_cast<double>(b->size) *
-                                 static_cast<double>(size_of(b->dtype))));
+          collective_seconds(cluster_, ranks_, weight_bytes(*b)));
     }
     // They begin at once.
     out.work.push_back({0, 0, static_cast<int>(out.transfers.size())});
   }
 
   void forward(ScalingPlan& out, double seconds, bool waits) const {
-    int arrived = 0;
+    std::size_t arrived = 0;
     for (std::size_t i = 0; i < shares_.size(); ++i) {
       // Bucket b is the last but b to be gathered.
-      const int after = waits && i < table_.size()
-                            ? static_cast<int>(buckets_.size() - bucket_of_[i])
-                            : 0;
-      const int more = std::max(0, after - arrived);
-      out.work.push_back({shares_[i] * seconds + more * stall_s_, after, 0});
-      arrived += more;
+      const std::size_t after =
+          waits && i < table_.size() ? buckets_.size() - bucket_of_[i] : 0;
+      double lost = 0;
+      for (; arrived < after; ++arrived) {
+        lost += gather_loss(buckets_[buckets_.size() - 1 - arrived]);
+      }
+      out.work.push_back(
+          {shares_[i] * seconds + lost, static_cast<int>(after), 0});
     }
   }
 
@@ -112,9 +111,9 @@ class Planner {
         --missing[bucket_of_[i]];
         for (; next < buckets_.size() && missing[next] == 0; ++next) {
           sum_gradients(out, buckets_[next]);
+          work.seconds += sum_loss(buckets_[next]);
           ++work.releases;
         }
-        work.seconds += work.releases * stall_s_;
       }
       out.work.push_back(work);
     }
@@ -127,10 +126,33 @@ class Planner {
     out.transfers.push_back(scaling_.dist.shard_optimizer ? once : 2 * once);
   }
 
+  /// What the computation loses to a bucket's gradients, and to its weights.
+  double sum_loss(const dist::Bucket& bucket) const {
+    const double sent =
+        static_cast<double>(bucket.size) * reduce_bytes(bucket.dtype);
+    const double n = ranks_;
+    double moved = weight_bytes(bucket) + sent + 2 * sent * (n - 1) / n +
+                   sent * (n + 1) / n;
+    if (!scaling_.dist.shard_optimizer) moved += 2 * sent * (n - 1) / n;
+    return loss(moved);
+  }
+  double gather_loss(const dist::Bucket& bucket) const {
+    return loss(2 * weight_bytes(bucket) * (ranks_ - 1) / ranks_);
+  }
+  static double weight_bytes(const dist::Bucket& bucket) {
+    return static_cast<double>(bucket.size) *
+           static_cast<double>(size_of(bucket.dtype));
+  }
+  double loss(double moved) const {
+    if (ranks_ == 1) return 0;
+    const bool counts =
+        cluster_.algorithm == Algorithm::kPeer && cluster_.copy_bytes_per_s > 0;
+    return cluster_.stall_s + (counts ? moved / cluster_.copy_bytes_per_s : 0);
+  }
+
   const ScalingCase& scaling_;
   const Cluster& cluster_;
   const int ranks_;
-  const double stall_s_;
   const std::vector<Parameter> table_;
   const std::vector<double> shares_;
   std::vector<dist::Bucket> buckets_;

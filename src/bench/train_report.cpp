@@ -50,8 +50,7 @@ std::string TrainReport::Entry::exchange() const {
       break;
   }
   return concat(dist.shard_optimizer ? "sharded " : "whole ", dist.reduce_dtype,
-                ", ", dist.bucket_mb, " MB",
-                speed.device == "cuda" ? concat(", ", dist.gpu_exchange) : "");
+                ", ", dist.bucket_mb, " MB, ", speed.exchange);
 }
 
 void TrainReport::add(const std::string& name, const config::Config& config,
@@ -174,7 +173,7 @@ ordered_json TrainReport::row(const Entry& entry) const {
     row["shard_optimizer"] = entry.dist.shard_optimizer;
     row["reduce_dtype"] = entry.dist.reduce_dtype;
     row["bucket_mb"] = entry.dist.bucket_mb;
-    row["gpu_exchange"] = entry.dist.gpu_exchange;
+    row["exchange"] = speed.exchange;
     row["one_rank_step_s"] = entry.first_alone_s;
     row["slowest_apart_step_s"] = entry.slowest_apart_s;
     row["exposed_share"] = 1 - entry.slowest_apart_s / speed.step_s();

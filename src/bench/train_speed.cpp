@@ -85,11 +85,12 @@ class Stepper {
         clock_(model_.device()) {
     model_.initialise(config.training.seed);
     if (linked) {
+      auto collectives =
+          train::device_collectives(*linked, model_.device(), config.dist);
+      exchange_ = collectives->name();
       replica_ = std::make_unique<train::Replica>(
           model_, config, *linked,
-          timed_collectives(
-              train::device_collectives(*linked, model_.device(), config.dist),
-              clock_));
+          timed_collectives(std::move(collectives), clock_));
     }
     adamw_.emplace(replica_
                        ? replica_->optimized()
@@ -137,6 +138,7 @@ class Stepper {
   TrainSpeed speed(Company company, std::vector<RankStep> ranks) const {
     TrainSpeed speed;
     speed.company = company;
+    speed.exchange = exchange_;
     speed.ranks = std::move(ranks);
     speed.device = compute_.compute.device_name;
     speed.dtype = compute_.compute.dtype_name;
@@ -190,6 +192,7 @@ class Stepper {
   const train::ComputeChoice compute_;
   model::LanguageModel model_;
   PartClock clock_;
+  std::string exchange_;
   std::unique_ptr<train::Replica> replica_;
   std::optional<optim::AdamW> adamw_;
   std::optional<train::PassRunner> passes_;

@@ -51,6 +51,7 @@ class HostCollectives final : public Collectives {
  public:
   explicit HostCollectives(World& world) : world_(world) {}
 
+  std::string name() const override { return "mpi"; }
   void follow() override {}
 
   Ticket sum(const BucketMemory& bucket) override {

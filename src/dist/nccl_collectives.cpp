@@ -104,6 +104,7 @@ class NcclCollectives final : public Collectives {
     communicator = nullptr;
   }
 
+  std::string name() const override { return "nccl"; }
   void follow() override { work_.follow(); }
 
   Ticket sum(const BucketMemory& bucket) override {

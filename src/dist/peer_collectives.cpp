@@ -96,6 +96,7 @@ class PeerCollectives final : public Collectives {
     kept_.push_back(std::move(window));
   }
 
+  std::string name() const override { return "peer"; }
   void follow() override { work_.follow(); }
 
   Ticket sum_to_shards(const BucketMemory& bucket) override {

@@ -105,7 +105,7 @@ TEST_F(BenchRanks, steps_are_measured_alone_at_once_and_linked) {
                 1e-12);
   }
   EXPECT_THAT(out_, HasSubstr("none, all at once"));
-  EXPECT_THAT(out_, HasSubstr("whole bf16, 200 MB"));
+  EXPECT_THAT(out_, HasSubstr("whole bf16, 200 MB, mpi"));
   EXPECT_THAT(out_, HasSubstr("slowest"));
 }
 

@@ -123,6 +123,29 @@ TEST(ScalingFit, finds_them_from_steps) {
   EXPECT_EQ(fit.points.size(), 24U);
 }
 
+TEST(ScalingFit, takes_the_runs_of_the_exchange_that_is_modelled) {
+  Measurements measured;
+  for (const double bytes : {1e4, 1e6, 25e6, 4e8}) {
+    measured.transfers.push_back(transfer(2, 1, bytes));
+    measured.transfers.push_back(measured.transfers.back());
+    measured.transfers.back().peer = true;
+    measured.transfers.back().seconds += bytes / 2 * (1 / 350e9 - 1 / 250e9);
+  }
+  expect_close(fit_scaling(measured, {}).cluster.intra.bytes_per_s, 250e9,
+               1e-3);
+  Cluster peer;
+  peer.algorithm = Algorithm::kPeer;
+  const ScalingFit fit = fit_scaling(measured, peer);
+  expect_close(fit.cluster.intra.bytes_per_s, 350e9, 1e-3);
+  EXPECT_EQ(fit.points.size(), 4U);
+  measured.transfers.clear();
+  measured.transfers.push_back(transfer(2, 1, 1e6));
+  EXPECT_THAT(test::message_of([&] { fit_scaling(measured, peer); },
+                               ExitCode::kBadInput),
+              HasSubstr("no steps of several ranks among the measurements, "
+                        "\"exchange\" peer"));
+}
+
 TEST(ScalingFit, states_the_error_of_noisy_figures) {
   Measurements measured;
   double sign = 0.05;
@@ -398,6 +421,10 @@ TEST_F(ScalingProgram, fits_first_and_then_uses_it) {
     const MeasuredTransfer t = transfer(2, 1, bytes);
     measured["collectives"].push_back(
         {{"ranks", 2}, {"bytes", bytes}, {"seconds", t.seconds}});
+    measured["collectives"].push_back({{"ranks", 2},
+                                       {"bytes", bytes},
+                                       {"seconds", t.seconds / 3},
+                                       {"exchange", "peer"}});
   }
   const std::string file = (folder_ / "out.json").string();
   ASSERT_EQ(run({"--config", "340m_osdn.json", "--gpus", "8", "--fit",

@@ -9,6 +9,7 @@
 
 #include "osdn/arch/parameter_table.h"
 #include "osdn/core/error.h"
+#include "support/message_of.h"
 
 namespace osdn::bench {
 namespace {
@@ -109,6 +110,17 @@ TEST(CollectiveSeconds, of_two_levels) {
   }
 }
 
+TEST(CollectiveSeconds, of_copies_between_memories_of_one_host) {
+  Cluster cluster = slow_cluster();
+  cluster.algorithm = Algorithm::kPeer;
+  EXPECT_DOUBLE_EQ(collective_seconds(cluster, 4, 8e6),
+                   1e-6 + 3 * 2e-6 + 6e6 / 1e9);
+  EXPECT_EQ(test::message_of([&] { collective_seconds(cluster, 8, 8e6); },
+                             ExitCode::kUsage),
+            "8 GPUs on 2 hosts do not reach one another's memory; take "
+            "--algorithm ring, or --gpus of one host");
+}
+
 TEST(CollectiveSeconds, needs_full_hosts) {
   EXPECT_THROW(collective_seconds(slow_cluster(), 6, 1), Error);
   EXPECT_NO_THROW(collective_seconds(slow_cluster(), 3, 1));
@@ -121,6 +133,29 @@ TEST(Scaling, one_rank_communicates_nothing) {
   EXPECT_EQ(point.communication_s, 0);
   EXPECT_NEAR(point.exposed_s, 0, 1e-15);
   EXPECT_DOUBLE_EQ(point.tokens_per_s, 4096 / 0.034);
+}
+
+// Copies take no multiprocessors, only the time in which the memory moves what
+// is packed, fetched, added up and gathered.
+TEST(Scaling, peers_lose_what_they_move_in_memory) {
+  const ScalingCase scaling = one_bucket();
+  Cluster cluster;
+  cluster.algorithm = Algorithm::kPeer;
+  cluster.intra = {kInfinite, 0};
+  cluster.launch_s = 0;
+  cluster.slowdown = 0.5;
+  cluster.copy_bytes_per_s = 1e9;
+  for (const int n : {2, 4}) {
+    const Elements e = elements(scaling.model, n);
+    const double gradients = 4 * (e.bf16 + e.fp32);
+    const double weights = 2 * e.bf16 + 4 * e.fp32;
+    const double others = (n - 1.0) / n;
+    const double moved = weights + gradients + 2 * others * gradients +
+                         gradients * (n + 1) / n + 2 * others * weights;
+    EXPECT_NEAR(simulate_step(scaling, cluster, n).step_s,
+                0.030 + 0.004 / n + moved / 1e9, 1e-12);
+  }
+  EXPECT_DOUBLE_EQ(simulate_step(scaling, cluster, 1).step_s, 0.034);
 }
 
 TEST(Scaling, links_without_limits_leave_the_computation_alone) {

@@ -14,7 +14,7 @@
 namespace osdn::bench {
 
 struct CollectiveSpeed {
-  std::string exchange{};   ///< "MPI", or the GPUs': "peer", "nccl", "auto"
+  std::string exchange{};   ///< dist::Collectives::name()
   std::string operation{};  ///< "reduce_scatter", "all_gather", "all_reduce"
   DType dtype = DType::kF32;
   std::int64_t bytes = 0;  ///< of the whole bucket
@@ -23,7 +23,7 @@ struct CollectiveSpeed {
 
 struct CollectiveSpeedOptions {
   std::vector<double> megabytes = {1, 4, 25, 100, 200, 400};
-  /// Each in turn (dist.gpu_exchange); on a CPU it is MPI.
+  /// Each in turn (dist.gpu_exchange), on a GPU.
   std::vector<std::string> gpu_exchanges = {"auto"};
   int warmup = 3;
   int runs = 20;

@@ -31,6 +31,7 @@ enum class Algorithm {
   /// Within each host, then between those of equal place on all hosts.
   kHierarchical,
   kBest,  ///< the faster of the two for each bucket
+  kPeer,  ///< copies between the memories of one host (dist.gpu_exchange)
 };
 
 struct Cluster {
@@ -43,6 +44,9 @@ struct Cluster {
   Link inter{41e9, 14e-6};   ///< a GPU's share of its host's NICs
   double launch_s = 8.4e-6;  ///< of any operation, before its first hop
   Algorithm algorithm = Algorithm::kRing;
+  /// Of a GPU's memory, read and written: with kPeer the computation loses the
+  /// time in which a bucket's packing, copies and sum have it (below); 0: none.
+  double copy_bytes_per_s = 0;
   /// Part of its speed that the computation loses while something is on the
   /// stream of communication, which takes multiprocessors and memory from it.
   double slowdown = 0;
@@ -61,6 +65,7 @@ struct Cluster {
 ///   ring          l + (n - m) a + (m - 1) A + bytes (n - 1) / n / min(b, g B)
 ///   hierarchical  l + (g - 1) a + bytes (g - 1) / g / b
 ///                 + l + (m - 1) A + bytes / g (m - 1) / m / B
+///   peer          l + (n - 1) a + bytes (n - 1) / n / b, on one host
 ///
 /// the ring without g B on one host: there are as many rings as NICs, each of
 /// which enters and leaves a host once. Nothing for one rank. An all-reduce is
@@ -102,7 +107,13 @@ struct ScalingPoint {
   double memory_bytes = 0;
 };
 
-/// Throws Error for ranks that do not fill whole hosts.
+/// Throws Error for ranks that do not fill whole hosts, or several with kPeer.
+///
+/// With kPeer nothing slows the computation down but what a bucket moves in the
+/// GPU's memory, at copy_bytes_per_s: a bucket of g bytes of gradients, w as
+/// the weights' dtype has them, w + g to pack it, 2 g (n - 1) / n for the
+/// shards fetched from here and by here, g (n + 1) / n for their sum; a gather
+/// of h bytes 2 h (n - 1) / n.
 ScalingPoint simulate_step(const ScalingCase& scaling, const Cluster& cluster,
                            int ranks);
 

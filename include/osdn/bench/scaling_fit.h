@@ -23,6 +23,7 @@ struct MeasuredStep {
   std::int64_t tokens = 0;  ///< of each rank
   int micro_batches = 1;
   config::DistConfig dist{};
+  bool peer = false;  ///< ranks copied from memory to memory
   double step_s = 0;
   double memory_bytes = 0;  ///< held at most by a GPU; 0: not said
 };
@@ -36,6 +37,7 @@ struct MeasuredTransfer {
   double seconds = 0;
   /// A reduce-scatter and an all-gather; else one of them.
   bool all_reduce = false;
+  bool peer = false;  ///< by copies from memory to memory
 };
 
 struct Measurements {
@@ -50,15 +52,16 @@ struct Measurements {
 ///    "training": [{"config": "340m_osdn_apf.json", "tokens_per_step": 65536,
 ///                  "step_s": 0.35, "memory_bytes": 6e10, "ranks": 2,
 ///                  "hosts": 1, "micro_batches": 1, "reduce_dtype": "fp32",
-///                  "shard_optimizer": true, "bucket_mb": 25}],
+///                  "shard_optimizer": true, "bucket_mb": 25,
+///                  "exchange": "nccl"}],
 ///    "collectives": [{"operation": "reduce_scatter", "ranks": 2, "hosts": 1,
-///                     "bytes": 2.5e7, "seconds": 1e-4}]}
+///                     "bytes": 2.5e7, "seconds": 1e-4, "exchange": "nccl"}]}
 ///
 /// where tokens_per_step are those of each rank, and all but config,
 /// tokens_per_step and step_s, or ranks, bytes and seconds, may be left out:
-/// one rank, one host, one micro-batch, what the configuration says, and a
-/// reduce-scatter or all-gather. Other keys are not looked at. Throws Error
-/// (kBadInput) with the file and the place.
+/// one rank, one host, one micro-batch, what the configuration says, a
+/// reduce-scatter or all-gather, and an exchange other than "peer". Other keys
+/// are not looked at. Throws Error (kBadInput) with the file and the place.
 Measurements read_measurements(const std::filesystem::path& file);
 /// Of several files, together; the copy rate is the first one's that has it.
 Measurements read_measurements(const std::vector<std::filesystem::path>& files);
@@ -110,7 +113,9 @@ struct ScalingFit {
 /// relative errors is least (Levenberg and Marquardt), with a weak pull of each
 /// logarithm towards that of `start` (0.01, 20 us and 1 ms for losses that are
 /// 0 there). Steps of several ranks need one of one rank with as many tokens a
-/// rank (reference_of). Throws Error where there is nothing to fit.
+/// rank (reference_of). With Algorithm::kPeer the runs by copies between
+/// memories are fitted, otherwise the others. Throws Error where there is
+/// nothing to fit.
 ScalingFit fit_scaling(const Measurements& measured, const Cluster& start);
 
 }  // namespace osdn::bench

@@ -38,6 +38,7 @@ enum class Company {
 
 struct TrainSpeed {
   Company company = Company::kAlone;
+  std::string exchange{};         ///< of kLinked: dist::Collectives::name()
   std::vector<RankStep> ranks{};  ///< rank 0 first; it alone with kAlone
   std::string device{};
   std::string dtype{};

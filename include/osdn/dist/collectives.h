@@ -34,6 +34,8 @@ class Collectives {
   using Ticket = std::uint64_t;
   virtual ~Collectives() = default;
 
+  /// "mpi", "nccl", "peer".
+  virtual std::string name() const = 0;
   /// Collective, before their first operation: these buckets will be summed
   /// (others can only be gathered, more slowly). The memory must stay where it
   /// is until this is destroyed.
