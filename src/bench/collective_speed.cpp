@@ -96,9 +96,9 @@ void time_exchange(dist::World& world, at::Device device,
       for (const auto& rank : world.all_numbers({mine})) {
         slowest = std::max(slowest, rank[0]);
       }
-      speeds.push_back(
-          {collectives->name(), operation.name, bucket.dtype,
-           static_cast<std::int64_t>(timed.memory.nbytes()), slowest});
+      speeds.push_back({collectives->name(), operation.name, bucket.dtype,
+                        static_cast<std::int64_t>(timed.memory.nbytes()),
+                        slowest});
     }
   }
 }

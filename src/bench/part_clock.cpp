@@ -26,7 +26,7 @@ double PartClock::between(const Mark& begin, const Mark& end) const {
 }
 
 void PartClock::begin(Part part) {
-  spans_.push_back({part, mark(), {}});
+  spans_.push_back({step_, part, mark(), {}});
 }
 
 void PartClock::end(Part part) {
@@ -36,13 +36,14 @@ void PartClock::end(Part part) {
   if (begun != spans_.rend()) begun->end = mark();
 }
 
-std::array<double, kParts> PartClock::take() {
-  std::array<double, kParts> seconds{};
+std::vector<std::array<double, kParts>> PartClock::take() {
+  std::vector<std::array<double, kParts>> seconds(step_ + 1);
   for (const Span& span : spans_) {
-    seconds[static_cast<std::size_t>(span.part)] +=
+    seconds[span.step][static_cast<std::size_t>(span.part)] +=
         between(span.begin, span.end);
   }
   spans_.clear();
+  step_ = 0;
   return seconds;
 }
 

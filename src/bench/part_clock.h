@@ -24,9 +24,10 @@ class PartClock {
 
   void begin(Part part);
   void end(Part part);
-  /// Seconds of each part since the last call. The device has to be
-  /// synchronised.
-  std::array<double, kParts> take();
+  /// What begins from now on belongs to the next step.
+  void next_step() { ++step_; }
+  /// Seconds of each part in each step, once all is done on the device.
+  std::vector<std::array<double, kParts>> take();
 
  private:
   struct Mark {
@@ -34,6 +35,7 @@ class PartClock {
     std::chrono::steady_clock::time_point time{};
   };
   struct Span {
+    std::size_t step;
     Part part;
     Mark begin;
     Mark end;
@@ -42,6 +44,7 @@ class PartClock {
   double between(const Mark& begin, const Mark& end) const;
 
   c10::Device device_;
+  std::size_t step_ = 0;
   std::vector<Span> spans_;
 };
 

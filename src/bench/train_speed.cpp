@@ -103,24 +103,36 @@ class Stepper {
     step_.after_backward = [this] { clock_.begin(Part::kUpdate); };
   }
 
+  /// Steps follow one another as in training, where each hands its weights to
+  /// the other ranks while the next one computes.
   RankStep measure() {
-    std::vector<double> steps;
-    std::array<std::vector<double>, kParts> parts;
-    ops::reset_gpu_memory_peak();
+    std::vector<data::StepBatch> batches;
     for (int i = 0; i < options_.warmup + options_.steps; ++i) {
-      const data::StepBatch batch = random_batch();
-      ops::synchronize_gpu();
-      const Clock::time_point start = Clock::now();
-      const double loss = step(batch);
-      ops::synchronize_gpu();
-      const std::chrono::duration<double> taken = Clock::now() - start;
-      const auto of_part = clock_.take();
-      if (i == 0) loss_first_ = loss;
-      loss_last_ = loss;
-      if (i < options_.warmup) continue;
-      steps.push_back(taken.count());
-      for (std::size_t p = 0; p < kParts; ++p) parts[p].push_back(of_part[p]);
+      batches.push_back(random_batch());
     }
+    ops::reset_gpu_memory_peak();
+    ops::synchronize_gpu();
+    std::vector<double> steps;
+    Clock::time_point before = Clock::now();
+    for (const data::StepBatch& batch : batches) {
+      const double loss = step(batch);
+      const Clock::time_point now = Clock::now();
+      if (steps.empty()) loss_first_ = loss;
+      loss_last_ = loss;
+      steps.push_back(std::chrono::duration<double>(now - before).count());
+      before = now;
+      clock_.next_step();
+    }
+    ops::synchronize_gpu();
+    std::array<std::vector<double>, kParts> parts;
+    const auto of_steps = clock_.take();
+    for (std::size_t i = timed_from(); i < steps.size(); ++i) {
+      for (std::size_t p = 0; p < kParts; ++p) {
+        parts[p].push_back(of_steps[i][p]);
+      }
+    }
+    steps.erase(steps.begin(),
+                steps.begin() + static_cast<std::ptrdiff_t>(timed_from()));
     return {median(steps),    median(parts[0]),       median(parts[1]),
             median(parts[2]), ops::gpu_memory().peak, passes_->host_share()};
   }
@@ -158,6 +170,10 @@ class Stepper {
   }
 
  private:
+  std::size_t timed_from() const {
+    return static_cast<std::size_t>(options_.warmup);
+  }
+
   static train::ComputeChoice choose(const config::TrainingConfig& training) {
     const train::ComputeChoice compute = train::choose_compute(training);
     ops::set_threads(compute.threads);

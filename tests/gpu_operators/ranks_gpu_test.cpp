@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/common/device_info.h"
 #include "osdn/config/reader.h"
 #include "osdn/core/concat.h"
 #include "osdn/dist/gpu_choice.h"
@@ -179,7 +180,6 @@ class RanksOnGpu : public test::MpirunTest {
   void SetUp() override {
     MpirunTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
     tiny_.json["model"]["hidden_size"] = 128;
     tiny_.json["model"]["num_layers"] = 2;
     tiny_.json["model"]["intermediate_size"] = 192;
@@ -200,6 +200,11 @@ class RanksOnGpu : public test::MpirunTest {
   /// `mark`: an argument by which to find the ranks.
   static std::vector<std::string> command(int ranks, const std::string& name,
                                           const std::string& mark = "") {
+    if (ranks <= kernels::device_info().count) {
+      ::unsetenv("CUDA_VISIBLE_DEVICES");
+    } else {
+      ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+    }
     std::vector<std::string> all = test::mpirun(ranks);
     all.insert(all.end(),
                {self().string(), "--gtest_also_run_disabled_tests",
