@@ -237,6 +237,12 @@ std::vector<Parameter> parameter_table(const ModelConfig& model) {
   return TableBuilder(model).build();
 }
 
+std::int64_t multiplied_elements(const Parameter& parameter) {
+  const bool multiplies =
+      parameter.shape.size() == 2 && parameter.part != Part::kEmbedding;
+  return multiplies ? parameter.numel() : 0;
+}
+
 bool is_decayed(const Parameter& parameter, bool decay_exempt) {
   return parameter.decay == Decay::kAlways ||
          (parameter.decay == Decay::kOptional && !decay_exempt);

@@ -55,10 +55,10 @@ class TimedCollectives final : public dist::Collectives {
       : inner_(std::move(inner)), clock_(clock) {}
 
   std::string name() const override { return inner_->name(); }
+  bool prefers_bursts() const override { return inner_->prefers_bursts(); }
   void reach(const std::vector<dist::BucketMemory>& buckets) override {
     inner_->reach(buckets);
   }
-  void follow() override { inner_->follow(); }
   Ticket sum_to_shards(const dist::BucketMemory& bucket) override {
     return note(inner_->sum_to_shards(bucket), Part::kGradientsWait);
   }

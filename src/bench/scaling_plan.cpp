@@ -6,21 +6,19 @@
 
 #include "osdn/arch/parameter_table.h"
 #include "osdn/dist/shard_layout.h"
+#include "osdn/train/replica.h"
 
 namespace osdn::bench {
 namespace {
 
 using arch::Parameter;
-using arch::Part;
 
 /// The share of the computation that comes with each parameter, in the order of
 /// the table; one more for a tied head, which is the embedding used again.
 std::vector<double> shares(const std::vector<Parameter>& table, bool tied) {
   std::vector<double> share;
   for (const Parameter& parameter : table) {
-    const bool multiplies =
-        parameter.shape.size() == 2 && parameter.part != Part::kEmbedding;
-    share.push_back(multiplies ? static_cast<double>(parameter.numel()) : 0);
+    share.push_back(static_cast<double>(arch::multiplied_elements(parameter)));
   }
   if (tied) share.push_back(static_cast<double>(table.front().numel()));
   const double all = std::accumulate(share.begin(), share.end(), 0.0);
@@ -105,10 +103,16 @@ class Planner {
     std::vector<std::size_t> missing;
     for (const dist::Bucket& b : buckets_) missing.push_back(b.items.size());
     std::size_t next = 0;
+    double to_come = 1;
     for (std::size_t i = shares_.size(); i-- > 0;) {
       ScalingWork work{shares_[i] * seconds, 0, 0};
+      to_come -= shares_[i];
       if (last && i < table_.size()) {
         --missing[bucket_of_[i]];
+        if (held_back(to_come)) {
+          out.work.push_back(work);
+          continue;
+        }
         for (; next < buckets_.size() && missing[next] == 0; ++next) {
           sum_gradients(out, buckets_[next]);
           work.seconds += sum_loss(buckets_[next]);
@@ -124,6 +128,10 @@ class Planner {
         cluster_, ranks_,
         static_cast<double>(bucket.size) * reduce_bytes(bucket.dtype));
     out.transfers.push_back(scaling_.dist.shard_optimizer ? once : 2 * once);
+  }
+
+  bool held_back(double to_come) const {
+    return cluster_.algorithm == Algorithm::kPeer && to_come > train::kHeldBack;
   }
 
   /// What the computation loses to a bucket's gradients, and to its weights.

@@ -52,8 +52,6 @@ class HostCollectives final : public Collectives {
   explicit HostCollectives(World& world) : world_(world) {}
 
   std::string name() const override { return "mpi"; }
-  void follow() override {}
-
   Ticket sum(const BucketMemory& bucket) override {
     tickets_.erase(sum_to_shards(bucket));  // the copy comes behind it
     return gather_shards(bucket);

@@ -105,8 +105,6 @@ class NcclCollectives final : public Collectives {
   }
 
   std::string name() const override { return "nccl"; }
-  void follow() override { work_.follow(); }
-
   Ticket sum(const BucketMemory& bucket) override {
     reduce(bucket);
     return gather_shards(bucket);
@@ -118,7 +116,7 @@ class NcclCollectives final : public Collectives {
   }
 
   Ticket gather_shards(const BucketMemory& bucket) override {
-    follow();
+    work_.follow();
     const int rank = world_.place().rank;
     const auto* shard =
         static_cast<const std::byte*>(bucket.data) +
@@ -135,7 +133,7 @@ class NcclCollectives final : public Collectives {
 
  private:
   void reduce(const BucketMemory& bucket) {
-    follow();
+    work_.follow();
     const int rank = world_.place().rank;
     auto* shard =
         static_cast<std::byte*>(bucket.data) +

@@ -23,6 +23,12 @@ void keep(const c10::Stream& stream,
   }
 }
 
+void wait(const c10::Stream& waiting, const c10::Stream& worked) {
+  c10::Event event(worked.device_type());
+  event.record(worked);
+  event.block(waiting);
+}
+
 }  // namespace
 
 struct SideStream::State {
@@ -30,12 +36,6 @@ struct SideStream::State {
       : guard(device.type()),
         main(guard.getStream(device)),
         side(side_of(guard, device)) {}
-
-  void wait(const c10::Stream& waiting, const c10::Stream& worked) const {
-    c10::Event event(worked.device_type());
-    event.record(worked);
-    event.block(waiting);
-  }
 
   VirtualGuardImpl guard;
   c10::Stream main;
@@ -47,7 +47,7 @@ SideStream::SideStream(at::Device device,
                        std::initializer_list<at::Tensor> inputs) {
   if (device.is_cpu()) return;
   state_ = std::make_unique<State>(device);
-  state_->wait(state_->side, state_->main);
+  wait(state_->side, state_->main);
   keep(state_->side, inputs);
   state_->guard.exchangeStream(state_->side);
 }
@@ -64,8 +64,34 @@ void SideStream::leave() {
 
 void SideStream::join(std::initializer_list<at::Tensor> results) {
   if (!state_) return;
-  state_->wait(state_->main, state_->side);
+  wait(state_->main, state_->side);
   keep(state_->main, results);
+}
+
+HomeStream::HomeStream(at::Device device) {
+  if (device.is_cpu()) return;
+  stream_ = VirtualGuardImpl(device.type()).getStream(device);
+}
+
+void HomeStream::take(std::initializer_list<at::Tensor> results) const {
+  if (!stream_) return;
+  const c10::Stream here =
+      VirtualGuardImpl(stream_->device_type()).getStream(stream_->device());
+  if (here == *stream_) return;
+  wait(*stream_, here);
+  keep(*stream_, results);
+}
+
+HomeStream::Visit::Visit(const HomeStream& home) {
+  if (!home.stream_) return;
+  before_ = VirtualGuardImpl(home.stream_->device_type())
+                .exchangeStream(*home.stream_);
+}
+
+HomeStream::Visit::~Visit() {
+  if (before_) {
+    VirtualGuardImpl(before_->device_type()).exchangeStream(*before_);
+  }
 }
 
 void keep_for_current_stream(std::initializer_list<at::Tensor> tensors) {

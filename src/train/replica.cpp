@@ -13,6 +13,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/dist/shard_layout.h"
 #include "osdn/ops/host_tensors.h"
+#include "osdn/ops/pack.h"
 #include "osdn/ops/side_stream.h"
 #include "osdn/train/build.h"
 
@@ -21,6 +22,10 @@ namespace osdn::train {
 namespace {
 
 using Ticket = dist::Collectives::Ticket;
+
+double products_of(const model::ModelParameter& parameter) {
+  return static_cast<double>(arch::multiplied_elements(parameter.info));
+}
 
 struct FlatBucket {
   dist::Bucket layout;
@@ -31,7 +36,8 @@ struct FlatBucket {
   at::Tensor gradients;          // [size]
   // Of a sharded optimizer: this rank's part, [shard].
   at::Tensor masters, exp_avg, exp_avg_sq;
-  std::size_t missing = 0;  // gradients of this step
+  std::vector<ops::PackedPart> parts_to_pack;  // this step's, as they come
+  std::size_t missing = 0;
   std::optional<Ticket> under_way;
 
   dist::BucketMemory memory(const at::Tensor& flat,
@@ -80,7 +86,8 @@ struct Replica::State {
   void optimize_shards();
   void begin_exchange(GradientSum* sums);
   void arrived(std::size_t parameter);
-  void pack(std::size_t parameter);
+  void take(std::size_t parameter);
+  void pack(FlatBucket& bucket) const;
   void send_full_buckets();
   void await(FlatBucket& bucket);
   void await_all();
@@ -102,8 +109,12 @@ struct Replica::State {
   // Of this step's exchange, while it goes on.
   bool exchanging = false;
   GradientSum* earlier = nullptr;  // null on a rank without a pass
-  std::vector<bool> packed;        // by parameter
+  std::vector<bool> taken;         // by parameter
+  std::optional<ops::HomeStream> home;
   std::size_t next_to_send = 0;
+  /// Of the backward's products, those whose gradients are to come.
+  double to_come = 0;
+  double all_products = 0;
   GradientHooks hooks;
 };
 
@@ -207,37 +218,47 @@ void Replica::State::begin_exchange(GradientSum* sums) {
   }
   exchanging = true;
   earlier = sums;
-  packed.assign(parameters().size(), false);
+  taken.assign(parameters().size(), false);
+  home.emplace(model.device());
   next_to_send = 0;
+  to_come = 0;
+  for (const model::ModelParameter& p : parameters()) {
+    to_come += products_of(p);
+  }
+  all_products = to_come;
 }
 
 void Replica::State::arrived(std::size_t parameter) {
   if (!exchanging) return;  // a pass that another one follows
-  pack(parameter);
+  take(parameter);
   send_full_buckets();
 }
 
-void Replica::State::pack(std::size_t parameter) {
-  const at::NoGradGuard no_grad;
+void Replica::State::take(std::size_t parameter) {
   const Where& at = where[parameter];
   FlatBucket& bucket = buckets[at.bucket];
-  at::Tensor place = bucket.of_item(bucket.gradients, at.item,
-                                    parameters()[parameter].info.numel());
   const at::Tensor total =
       earlier ? earlier->take_total(parameter) : at::Tensor();
-  if (total.defined()) {
-    // Gradients come on more streams than one, and this one goes at once.
-    ops::keep_for_current_stream({total});
-    place.copy_(total.reshape(-1));
-  } else {
-    place.zero_();
-  }
-  collectives->follow();
-  packed[parameter] = true;
-  --bucket.missing;
+  home->take({total});  // gradients come on more streams than one
+  bucket.parts_to_pack.push_back({total, bucket.layout.items[at.item].begin,
+                                  parameters()[parameter].info.numel()});
+  taken[parameter] = true;
+  to_come -= products_of(parameters()[parameter]);
+  if (--bucket.missing == 0) pack(bucket);
+}
+
+void Replica::State::pack(FlatBucket& bucket) const {
+  const at::NoGradGuard no_grad;
+  const ops::HomeStream::Visit visit(*home);
+  ops::pack(bucket.gradients, bucket.parts_to_pack);
+  bucket.parts_to_pack.clear();
 }
 
 void Replica::State::send_full_buckets() {
+  if (collectives->prefers_bursts() && to_come > kHeldBack * all_products) {
+    return;
+  }
+  const ops::HomeStream::Visit visit(*home);
   // In the same order on all ranks, whatever comes first.
   for (; next_to_send < buckets.size() && buckets[next_to_send].missing == 0;
        ++next_to_send) {
@@ -308,9 +329,10 @@ void Replica::gradients_follow(GradientSum& earlier) {
 void Replica::reduce_gradients() {
   State& s = *state_;
   if (!s.exchanging) s.begin_exchange(nullptr);
-  for (std::size_t i = 0; i < s.packed.size(); ++i) {
-    if (!s.packed[i]) s.pack(i);
+  for (std::size_t i = 0; i < s.taken.size(); ++i) {
+    if (!s.taken[i]) s.take(i);
   }
+  s.to_come = 0;
   s.send_full_buckets();
   s.exchanging = false;
   s.await_all();

@@ -25,9 +25,11 @@ TEST(Pack, puts_tensors_in_their_places_converted) {
 TEST(Pack, refuses_what_does_not_fit) {
   const at::Tensor flat = at::zeros({12}, at::kFloat);
   const at::Tensor three = at::zeros({3}, at::kFloat);
-  EXPECT_EQ(test::message_of([&] {
-              pack(flat, {{three, 10, 3}});
-            }),
+  EXPECT_EQ(test::message_of(
+                [&] {
+                  pack(flat, {{three, 10, 3}});
+                },
+                ExitCode::kFailure),
             "a part of 3 elements from 10 on does not go into a flat tensor of "
             "12");
   EXPECT_THROW(pack(flat, {{three, 0, 4}}), Error);

@@ -66,6 +66,10 @@ std::vector<Parameter> parameter_table(const config::ModelConfig& model);
 /// True when the optimizer applies weight decay to the parameter.
 bool is_decayed(const Parameter& parameter, bool decay_exempt);
 
+/// Elements that are multiplied with every token: those of matrices but for the
+/// embedding. The computation is spread over parameters as these are.
+std::int64_t multiplied_elements(const Parameter& parameter);
+
 /// Parameters of a table, by part and together.
 struct Counts {
   std::array<std::int64_t, kNumParts> by_part{};

@@ -26,9 +26,8 @@ struct BucketMemory {
 };
 
 /// Operations are done in order, beside the caller's computation. Each begins
-/// when what the caller had queued by then on its stream is done, and what it
-/// had queued on others when it called follow() there. All ranks make the same
-/// calls in the same order.
+/// when what the caller had queued by then on its stream is done. All ranks
+/// make the same calls in the same order.
 class Collectives {
  public:
   using Ticket = std::uint64_t;
@@ -36,12 +35,12 @@ class Collectives {
 
   /// "mpi", "nccl", "peer".
   virtual std::string name() const = 0;
+  /// Operations cost the computation less in one burst than spread over it.
+  virtual bool prefers_bursts() const { return false; }
   /// Collective, before their first operation: these buckets will be summed
   /// (others can only be gathered, more slowly). The memory must stay where it
   /// is until this is destroyed.
   virtual void reach(const std::vector<BucketMemory>& /*buckets*/) {}
-  /// Operations from now on find what the caller's stream holds now done.
-  virtual void follow() = 0;
   /// This rank's shard becomes the sum over the ranks; the rest is undefined.
   virtual Ticket sum_to_shards(const BucketMemory& bucket) = 0;
   /// All of the bucket becomes the sum over the ranks.

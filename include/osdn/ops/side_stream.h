@@ -2,9 +2,11 @@
 // Work that runs beside what is queued after it, on a GPU stream of its own.
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 
 #include <initializer_list>
 #include <memory>
+#include <optional>
 
 namespace osdn::ops {
 
@@ -28,6 +30,32 @@ class SideStream {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+/// The stream that was current when it was made. Work that is handed over on
+/// whatever streams, by whatever threads, goes on there. On the CPU nothing.
+class HomeStream {
+ public:
+  explicit HomeStream(at::Device device);
+
+  /// What the current stream holds, of which these are results, is done before
+  /// what goes on at home from now on.
+  void take(std::initializer_list<at::Tensor> results) const;
+
+  /// While it lives, this thread works there.
+  class Visit {
+   public:
+    explicit Visit(const HomeStream& home);
+    ~Visit();
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+   private:
+    std::optional<c10::Stream> before_;
+  };
+
+ private:
+  std::optional<c10::Stream> stream_;
 };
 
 /// The current stream reads these tensors, wherever they were made: their

@@ -8,7 +8,8 @@
 //   after the update                    spread_weights
 //
 // Parameters, and their gradients, lie in flat buckets in the order in which
-// the backward comes to them. A bucket is sent when its last gradient is there.
+// the backward comes to them. A bucket is packed when its last gradient is
+// there, and sent then, or with the others in a burst near the end (kHeldBack).
 
 #include <ATen/core/Tensor.h>
 
@@ -24,6 +25,10 @@
 #include "osdn/train/host_state.h"
 
 namespace osdn::train {
+
+/// Where exchanges are better made in one burst, buckets are held back until
+/// this part of the backward's matrix products is left.
+inline constexpr double kHeldBack = 1.0 / 8;
 
 class Replica {
  public:
