@@ -18,6 +18,7 @@
 #include "osdn/core/short_spin.h"
 #include "osdn/core/version.h"
 #include "osdn/dist/world.h"
+#include "osdn/ops/gpu.h"
 #include "osdn/train/run.h"
 #include "osdn/train/stop_request.h"
 
@@ -102,7 +103,11 @@ void print(const Arguments& args, osdn::dist::World& world) {
   world.agree([&] {
     if (ranks > 0) osdn::config::validate_ranks(config, ranks);
   });
-  std::cout << osdn::arch::dry_run_report(config, ranks);
+  osdn::arch::GpuFound gpu;
+  if (config.training.device != "cpu" && osdn::ops::gpu().usable) {
+    gpu = {osdn::ops::gpu().name, osdn::ops::gpu().memory_bytes};
+  }
+  std::cout << osdn::arch::dry_run_report(config, ranks, gpu);
 }
 
 ExitCode train(int argc, char** argv) {

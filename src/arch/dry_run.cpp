@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "osdn/arch/estimate.h"
+#include "osdn/arch/memory.h"
 #include "osdn/arch/parameter_table.h"
 #include "osdn/config/reader.h"
 #include "osdn/config/schedule.h"
@@ -17,6 +18,10 @@ namespace osdn::arch {
 namespace {
 
 using config::Config;
+
+// As their drivers say.
+constexpr double kH100Bytes = 79.1 * 1024 * 1024 * 1024;
+constexpr double kH200Bytes = 139.8 * 1024 * 1024 * 1024;
 
 std::string left(std::string text, std::size_t width) {
   text.resize(std::max(width, text.size()), ' ');
@@ -100,47 +105,83 @@ std::string decay_text(const Config& config,
   return out;
 }
 
-// The precisions that the run may compute in: "auto" depends on the machine.
-std::vector<Compute> computes_of(const config::TrainingConfig& training) {
-  if (training.dtype == "fp32") {
-    return {Compute::kF32};
+struct Place {
+  Machine machine;
+  Compute compute;
+};
+
+// Where and in what precision the run may compute: "auto" depends on the
+// machine.
+std::vector<Place> places_of(const config::TrainingConfig& training) {
+  std::vector<Place> places;
+  const std::string& dtype = training.dtype;
+  if (training.device != "cuda" && dtype != "bf16") {
+    places.push_back(
+        {Machine::kCpu, dtype == "fp64" ? Compute::kF64 : Compute::kF32});
   }
-  if (training.dtype == "fp64") {
-    return {Compute::kF64};
+  if (training.device != "cpu" && dtype != "fp64") {
+    places.push_back(
+        {Machine::kGpu, dtype == "fp32" ? Compute::kF32 : Compute::kBF16});
   }
-  if (training.dtype == "bf16" || training.device == "cuda") {
-    return {Compute::kBF16};
-  }
-  if (training.device == "cpu") {
-    return {Compute::kF32};
-  }
-  return {Compute::kF32, Compute::kBF16};
+  return places;
 }
 
-std::string memory_text(const Config& config, int ranks) {
-  const std::int64_t tokens =
-      config.training.micro_batch * config.data.sequence_length;
+// Whether it fits: this machine's GPU, or without one those that are known.
+std::string fit_text(const Memory& memory, const Config& config,
+                     const GpuFound& gpu) {
+  const double bytes = memory.total() + memory.program;
+  const std::string advice =
+      concat("; ", memory_advice(config.training), ".\n");
+  const auto holds = [](double has) {
+    return concat("(", bytes_text(has), ")");
+  };
+  if (gpu.memory_bytes > 0) {
+    const auto has = static_cast<double>(gpu.memory_bytes);
+    return bytes > has ? concat("  Warning: more than this machine's ",
+                                gpu.name, " holds ", holds(has), advice)
+                       : "";
+  }
+  if (bytes > kH200Bytes) {
+    return concat("  Warning: more than an H200 holds ", holds(kH200Bytes),
+                  advice);
+  }
+  return bytes > kH100Bytes
+             ? concat("  Warning: more than an H100 of 80 GB holds ",
+                      holds(kH100Bytes), ", an H200 has room; for the former ",
+                      memory_advice(config.training), ".\n")
+             : "";
+}
+
+std::string memory_text(const Config& config, int ranks, const GpuFound& gpu) {
   std::string out;
-  for (const Compute compute : computes_of(config.training)) {
-    const bool recompute = config.training.recompute;
+  for (const auto& [machine, compute] : places_of(config.training)) {
+    const Pass pass = pass_of(config, machine, compute, ranks);
     const Memory memory =
-        ranks == 0 ? estimate_memory(config.model, compute, tokens, recompute)
-                   : estimate_rank_memory(config.model, config.dist, compute,
-                                          tokens, ranks, recompute);
+        ranks == 0
+            ? estimate_memory(config.model, pass)
+            : estimate_rank_memory(config.model, config.dist, pass, ranks);
     const std::string whose =
         ranks == 0
             ? ""
             : concat(" of each of ", ranks, " ranks, optimizer ",
-                     config.dist.shard_optimizer ? "sharded" : "on every one");
-    out +=
-        concat("Memory", whose, ", estimated, computing in ", name_of(compute),
-               " on micro-batches of ", with_separators(tokens), " tokens\n",
-               row("weights", bytes_text(memory.weights)),
-               row("gradients", bytes_text(memory.gradients)),
-               ranks == 0 ? "" : row("exchange", bytes_text(memory.buckets)),
-               row("optimizer", bytes_text(memory.optimizer)),
-               row("activations", bytes_text(memory.activations)),
-               row("total", bytes_text(memory.total())), "\n");
+                     config.dist.shard_optimizer ? "sharded" : "on every one",
+                     ",");
+    out += concat(
+        "Memory", whose, " on ", name_of(machine), ", estimated, computing in ",
+        name_of(compute), " on micro-batches of ", with_separators(pass.tokens),
+        " tokens\n", row("weights", bytes_text(memory.weights)),
+        row("gradients", bytes_text(memory.gradients)),
+        ranks == 0 ? "" : row("exchange", bytes_text(memory.buckets)),
+        row("optimizer", bytes_text(memory.optimizer)),
+        row("activations", bytes_text(memory.activations)),
+        row("temporaries", bytes_text(memory.temporaries),
+            concat("at the fullest, ", memory.moment)),
+        row("total", bytes_text(memory.total())),
+        row("beside", bytes_text(memory.program),
+            machine == Machine::kGpu
+                ? "CUDA and unused pieces, an allowance"
+                : "the program and unused pieces, an allowance"),
+        machine == Machine::kGpu ? fit_text(memory, config, gpu) : "", "\n");
   }
   return out;
 }
@@ -224,11 +265,12 @@ std::string with_separators(std::int64_t number) {
   return digits;
 }
 
-std::string dry_run_report(const Config& config, int ranks) {
+std::string dry_run_report(const Config& config, int ranks,
+                           const GpuFound& gpu) {
   const std::vector<Parameter> table = parameter_table(config.model);
   return concat("Configuration\n", config::to_json(config), "\n",
                 parameters_text(table), "\n", decay_text(config, table), "\n",
-                memory_text(config, ranks), work_text(config, ranks), "\n",
+                memory_text(config, ranks, gpu), work_text(config, ranks), "\n",
                 schedule_text(config));
 }
 

@@ -243,6 +243,10 @@ std::int64_t multiplied_elements(const Parameter& parameter) {
   return multiplies ? parameter.numel() : 0;
 }
 
+bool computes_in_fp32(const Parameter& parameter) {
+  return parameter.keep_fp32 || parameter.part == Part::kConvolution;
+}
+
 bool is_decayed(const Parameter& parameter, bool decay_exempt) {
   return parameter.decay == Decay::kAlways ||
          (parameter.decay == Decay::kOptional && !decay_exempt);

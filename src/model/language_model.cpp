@@ -66,17 +66,12 @@ std::vector<at::Tensor> run_block(const Block& block,
   return {out.sum, out.y};
 }
 
-/// What the operators take in fp32 beside activations in bfloat16.
-bool computes_in_fp32(const arch::Parameter& info) {
-  return info.keep_fp32 || info.part == arch::Part::kConvolution;
-}
-
 ModelParameter make_parameter(arch::Parameter info, at::ScalarType dtype,
                               at::Device device) {
   const bool narrow = dtype == at::kBFloat16;
   const at::TensorOptions options =
       at::TensorOptions()
-          .dtype(narrow && computes_in_fp32(info) ? at::kFloat : dtype)
+          .dtype(narrow && arch::computes_in_fp32(info) ? at::kFloat : dtype)
           .device(device);
   at::Tensor tensor = at::zeros(info.shape, options);
   tensor.set_requires_grad(true);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "osdn/arch/estimate.h"
+#include "osdn/arch/memory.h"
 #include "osdn/arch/peak_flops.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
@@ -50,24 +51,21 @@ void with_memory_advice(const config::Config& config,
     work();
   } catch (const c10::OutOfMemoryError&) {
     const ops::GpuMemory memory = ops::gpu_memory();
-    const std::int64_t tokens =
-        config.training.micro_batch * config.data.sequence_length;
-    const arch::Memory estimate = arch::estimate_memory(
-        config.model, arch::Compute::kBF16, tokens, config.training.recompute);
+    const arch::Pass pass =
+        arch::pass_of(config, arch::Machine::kGpu,
+                      config.training.dtype == "fp32" ? arch::Compute::kF32
+                                                      : arch::Compute::kBF16);
+    const arch::Memory estimate = arch::estimate_memory(config.model, pass);
     throw Error(
         concat("out of GPU memory: tensors held ", gib(memory.now), " of ",
                gib(ops::gpu().memory_bytes),
                " GiB when more was asked for. By the estimate, weights, "
                "gradients and moments take ",
                gib(estimate.weights + estimate.gradients + estimate.optimizer),
-               " GiB and the activations of ", tokens, " tokens ",
-               gib(estimate.activations), " GiB. Lower ",
-               config.training.micro_batch > 1 ? "training.micro_batch"
-                                               : "data.sequence_length",
-               config.training.recompute
-                   ? ""
-                   : ", or set training.recompute to true",
-               "."),
+               " GiB, the activations of ", pass.tokens, " tokens ",
+               gib(estimate.activations), " and temporaries ",
+               gib(estimate.temporaries), " GiB. To need less, ",
+               arch::memory_advice(config.training), "."),
         ExitCode::kFailure);
   }
 }

@@ -91,6 +91,11 @@ TEST(DryRun, memory_of_the_precisions_that_the_run_may_use) {
   EXPECT_THAT(cuda, Not(HasSubstr("computing in fp32")));
   EXPECT_THAT(report_of("340m_deltanet.json", {"training.dtype=fp64"}),
               HasSubstr("computing in fp64"));
+  // fp32 runs on both.
+  const std::string single =
+      report_of("340m_deltanet.json", {"training.dtype=fp32"});
+  EXPECT_THAT(single, HasSubstr("on a CPU, estimated, computing in fp32"));
+  EXPECT_THAT(single, HasSubstr("on a GPU, estimated, computing in fp32"));
   // A micro-batch is what is in memory at once.
   EXPECT_THAT(report_of("340m_deltanet.json", {"training.micro_batch=4"}),
               HasSubstr("micro-batches of 262,144 tokens"));
@@ -106,6 +111,32 @@ TEST(DryRun, says_what_each_of_several_ranks_takes) {
   // 1.37e9 parameters: moments of 8 bytes, a quarter of them.
   EXPECT_THAT(text, HasSubstr("optimizer               2.54 GiB"));
   EXPECT_THAT(dry_run_report(config), Not(HasSubstr("exchange")));
+}
+
+TEST(DryRun, says_at_which_moment_most_is_held) {
+  EXPECT_THAT(report_of("340m_osdn_apf.json"),
+              HasSubstr("at the fullest, the backward of layer 23's MLP"));
+}
+
+TEST(DryRun, warns_of_more_than_a_gpu_holds) {
+  const config::Config config =
+      config::load({source_config("1.3b_deltanet.json"), {}});
+  const GpuFound small{"NVIDIA H100", std::int64_t{80} << 30};
+  const std::string warned = dry_run_report(config, 0, small);
+  EXPECT_THAT(warned, HasSubstr("Warning: more than this machine's NVIDIA H100 "
+                                "holds (80.00 GiB); lower "
+                                "data.sequence_length, or set "
+                                "training.recompute to true."));
+  const GpuFound large{"NVIDIA B300", std::int64_t{288} << 30};
+  EXPECT_THAT(dry_run_report(config, 0, large), Not(HasSubstr("more than")));
+  // Without a GPU here: those that are known.
+  EXPECT_THAT(report_of("1.3b_deltanet.json", {"data.sequence_length=32768"}),
+              HasSubstr("more than an H100 of 80 GB holds"));
+  EXPECT_THAT(report_of("1.3b_deltanet.json", {"data.sequence_length=131072"}),
+              HasSubstr("more than an H200 holds (139.80 GiB); lower"));
+  EXPECT_THAT(report_of("340m_deltanet.json"), Not(HasSubstr("more than")));
+  EXPECT_THAT(report_of("1.3b_deltanet.json", {"training.device=cpu"}),
+              Not(HasSubstr("more than")));
 }
 
 TEST(DryRun, R2_says_where_training_leaves_the_schedule) {

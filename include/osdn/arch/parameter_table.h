@@ -63,6 +63,10 @@ struct Parameter {
 /// configuration must be valid (config/validate.h).
 std::vector<Parameter> parameter_table(const config::ModelConfig& model);
 
+/// What a model in bfloat16 holds and computes with in fp32: what stays so, and
+/// the short convolutions.
+bool computes_in_fp32(const Parameter& parameter);
+
 /// True when the optimizer applies weight decay to the parameter.
 bool is_decayed(const Parameter& parameter, bool decay_exempt);
 
