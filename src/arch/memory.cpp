@@ -71,6 +71,24 @@ struct ModelCounts {
   }
 };
 
+/// Numbers of the largest bucket (dist::make_buckets); those in fp32 beside
+/// bf16 make small ones.
+double largest_bucket(const ModelConfig& model,
+                      const config::DistConfig& dist) {
+  const double full =
+      dist.bucket_mb * 1e6 / (dist.reduce_dtype == "bf16" ? 2 : 4);
+  const std::vector<Parameter> table = parameter_table(model);
+  double most = 0;
+  double filled = 0;
+  for (auto p = table.rbegin(); p != table.rend(); ++p) {
+    if (computes_in_fp32(*p)) continue;
+    filled += static_cast<double>(p->numel());
+    most = std::max(most, filled);
+    if (filled >= full) filled = 0;
+  }
+  return most;
+}
+
 /// One rank's step, moment by moment.
 class Step {
  public:
@@ -132,9 +150,15 @@ class Step {
                                                             : 4;
       const double wide = pass_.compute == Compute::kBF16 ? 4 : reduced;
       memory_.buckets = reduced * counts_.all.narrow + wide * counts_.all.wide;
+      // Where the others' shards of a bucket are fetched to, and summed.
+      if (gpu_ && ranks > 1 && dist->gpu_exchange != "nccl") {
+        memory_.buckets +=
+            largest_bucket(model_, *dist) * reduced * (ranks - 1) / ranks;
+      }
     }
+    const bool nccl = dist && ranks > 1 && dist->gpu_exchange != "peer";
     memory_.program =
-        !gpu_ ? kProgramBytes : kCudaBytes + (ranks > 1 ? kNcclBytes : 0);
+        !gpu_ ? kProgramBytes : kCudaBytes + (nccl ? kNcclBytes : 0);
   }
 
   /// Sums of earlier passes, which bf16 has beside its gradients in fp32, from

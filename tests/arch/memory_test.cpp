@@ -50,6 +50,7 @@ double estimated(const Measured& m) {
   config::DistConfig dist;
   dist.shard_optimizer = m.sharded;
   dist.reduce_dtype = m.reduce_dtype;
+  dist.gpu_exchange = "nccl";
   return estimate_rank_memory(model, dist, pass, m.ranks).total();
 }
 
@@ -235,6 +236,7 @@ TEST(Memory, of_a_rank_is_exact) {
   const auto [all, fp32] = Sizes(model);
   ASSERT_GT(fp32, 0);
   config::DistConfig dist;
+  dist.gpu_exchange = "nccl";
   const auto of_rank = [&](Compute compute) {
     const Machine machine =
         compute == Compute::kBF16 ? Machine::kGpu : Machine::kCpu;
@@ -257,6 +259,24 @@ TEST(Memory, of_a_rank_is_exact) {
   EXPECT_EQ(half.optimizer, alone.optimizer);
   EXPECT_EQ(half.weights, alone.weights);
   EXPECT_GT(half.program, alone.program);  // NCCL
+}
+
+// dist::PeerCollectives: the other ranks' shards of the largest bucket.
+TEST(Memory, of_an_exchange_between_memories_has_a_window) {
+  const ModelConfig model = shipped("340m_deltanet");
+  config::DistConfig dist;
+  dist.bucket_mb = 1;  // the head is the largest bucket, or the embedding
+  const auto buckets = [&](const char* exchange, int ranks) {
+    dist.gpu_exchange = exchange;
+    const Pass pass = pass_on(Machine::kGpu, Compute::kBF16);
+    return estimate_rank_memory(model, dist, pass, ranks).buckets;
+  };
+  EXPECT_DOUBLE_EQ(buckets("peer", 4) - buckets("nccl", 4),
+                   4 * 32000.0 * 1024 * 3 / 4);
+  EXPECT_EQ(buckets("auto", 4), buckets("peer", 4));
+  EXPECT_EQ(buckets("peer", 1), buckets("nccl", 1));
+  dist.bucket_mb = 400;
+  EXPECT_GT(buckets("peer", 4) - buckets("nccl", 4), 400e6 * 3 / 4);
 }
 
 // Sums in fp32 from the third pass on; a recording keeps its gradients.
