@@ -125,6 +125,7 @@ MeasuredTransfer transfer_from(const Entry& entry) {
   if (entry.has("operation")) {
     const std::string operation = entry.text("operation");
     transfer.all_reduce = operation == "all_reduce";
+    transfer.sums = operation != "all_gather";
     if (!transfer.all_reduce && operation != "reduce_scatter" &&
         operation != "all_gather") {
       entry.fail(concat("has the \"operation\" \"", operation,

@@ -83,6 +83,12 @@ double collective_seconds(const Cluster& cluster, int ranks, double bytes) {
                                                : levels;
 }
 
+double sum_seconds(const Cluster& cluster, int ranks, double bytes) {
+  const bool counts = ranks > 1 && cluster.algorithm == Algorithm::kPeer &&
+                      cluster.copy_bytes_per_s > 0;
+  return counts ? bytes * (ranks + 1) / ranks / cluster.copy_bytes_per_s : 0;
+}
+
 ScalingPoint simulate_step(const ScalingCase& scaling, const Cluster& cluster,
                            int ranks) {
   const ScalingPlan plan = plan_step(scaling, cluster, ranks);

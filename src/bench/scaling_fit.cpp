@@ -33,15 +33,17 @@ Cluster with_hosts(Cluster cluster, int ranks, int hosts) {
 }
 
 Point point_of(const MeasuredTransfer& transfer) {
-  return {concat(transfer.all_reduce ? "sum of " : "", transfer.bytes / 1e6,
-                 " MB between ", transfer.ranks, " ranks on ", transfer.hosts,
-                 " hosts"),
-          transfer.seconds, transfer.hosts, [transfer](const Cluster& cluster) {
-            return (transfer.all_reduce ? 2 : 1) *
-                   collective_seconds(
-                       with_hosts(cluster, transfer.ranks, transfer.hosts),
-                       transfer.ranks, transfer.bytes);
-          }};
+  return {
+      concat(transfer.all_reduce ? "sum of " : "", transfer.bytes / 1e6,
+             " MB between ", transfer.ranks, " ranks on ", transfer.hosts,
+             " hosts"),
+      transfer.seconds, transfer.hosts, [transfer](const Cluster& cluster) {
+        const Cluster on = with_hosts(cluster, transfer.ranks, transfer.hosts);
+        return (transfer.all_reduce ? 2 : 1) *
+                   collective_seconds(on, transfer.ranks, transfer.bytes) +
+               (transfer.sums ? sum_seconds(on, transfer.ranks, transfer.bytes)
+                              : 0);
+      }};
 }
 
 Point point_of(const MeasuredStep& step, const Measurements& measured) {

@@ -124,10 +124,11 @@ class Planner {
   }
 
   void sum_gradients(ScalingPlan& out, const dist::Bucket& bucket) const {
-    const double once = collective_seconds(
-        cluster_, ranks_,
-        static_cast<double>(bucket.size) * reduce_bytes(bucket.dtype));
-    out.transfers.push_back(scaling_.dist.shard_optimizer ? once : 2 * once);
+    const double bytes =
+        static_cast<double>(bucket.size) * reduce_bytes(bucket.dtype);
+    const double once = collective_seconds(cluster_, ranks_, bytes);
+    out.transfers.push_back(sum_seconds(cluster_, ranks_, bytes) +
+                            (scaling_.dist.shard_optimizer ? once : 2 * once));
   }
 
   bool held_back(double to_come) const {

@@ -37,6 +37,7 @@ struct Measured {
   int ranks = 0;
   bool sharded = true;
   std::string reduce_dtype = "fp32";
+  std::string gpu_exchange = "nccl";
   bool recompute = false;
 };
 
@@ -50,12 +51,12 @@ double estimated(const Measured& m) {
   config::DistConfig dist;
   dist.shard_optimizer = m.sharded;
   dist.reduce_dtype = m.reduce_dtype;
-  dist.gpu_exchange = "nccl";
+  dist.gpu_exchange = m.gpu_exchange;
   return estimate_rank_memory(model, dist, pass, m.ranks).total();
 }
 
-// docs/results: two_gpus.json, two_gpus_apart.json (bytes) and h200.md (GiB,
-// one digit behind the point).
+// docs/results: two_gpus.json, two_gpus_apart.json, two_gpus_peer.json (bytes)
+// and h200.md (GiB, one digit behind the point).
 std::vector<Measured> on_an_h200() {
   std::vector<Measured> all = {
       {"340m_deltanet", 65536, 67264579584},
@@ -77,6 +78,9 @@ std::vector<Measured> on_an_h200() {
       {"1.3b_deltanet", 32768, 75668601344, 2, true, "bf16"},
       {"1.3b_deltanet", 32768, 86592969216, 2, false},
       {"1.3b_deltanet", 32768, 83861580288, 2, false, "bf16"},
+      {"340m_deltanet", 65536, 66653031936, 2, true, "fp32", "peer"},
+      {"340m_osdn_apf", 65536, 70408054272, 2, true, "fp32", "peer"},
+      {"1.3b_deltanet", 32768, 78535941632, 2, true, "fp32", "peer"},
   };
   all.push_back({"340m_osdn_apf", 65536, 15.4 * kGiB});
   all.back().recompute = true;

@@ -71,6 +71,9 @@ struct Cluster {
 /// which enters and leaves a host once. Nothing for one rank. An all-reduce is
 /// the two, one after the other.
 double collective_seconds(const Cluster& cluster, int ranks, double bytes);
+/// What a reduce-scatter takes longer than that: with kPeer the shards are
+/// added up when they are there, bytes (n + 1) / n at copy_bytes_per_s.
+double sum_seconds(const Cluster& cluster, int ranks, double bytes);
 
 /// Seconds of one step on one GPU, all micro-batches together.
 struct StepCompute {

@@ -37,6 +37,7 @@ struct MeasuredTransfer {
   double seconds = 0;
   /// A reduce-scatter and an all-gather; else one of them.
   bool all_reduce = false;
+  bool sums = false;  ///< adds up; a gather does not
   bool peer = false;  ///< by copies from memory to memory
 };
 
