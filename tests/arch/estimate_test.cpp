@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "arch/small_model.h"
 #include "osdn/arch/parameter_table.h"
 
 namespace osdn::arch {
@@ -11,23 +12,9 @@ using config::LayerKind;
 using config::ModelConfig;
 using config::Retention;
 
-ModelConfig small(LayerKind layer) {
-  ModelConfig model;
-  model.layer = layer;
-  model.vocab_size = 50;
-  model.hidden_size = 32;
-  model.num_layers = 3;
-  model.num_heads = 2;
-  if (layer != LayerKind::kDeltaNet) {
-    model.head_dim = 16;
-    model.num_v_heads = 4;
-  }
-  model.intermediate_size = 40;
-  return model;
-}
-
 TEST(Estimate, O2_flops_by_hand) {
-  const Flops flops = flops_per_token(small(LayerKind::kDeltaNet), 64);
+  const Flops flops =
+      flops_per_token(test::small_model(LayerKind::kDeltaNet), 64);
   // q, k, v, o: 4 x 32 x 32; beta 2 x 32; SwiGLU 3 x 32 x 40; head 50 x 32.
   EXPECT_DOUBLE_EQ(flops.matrices,
                    6.0 * (3 * (4 * 1024 + 64 + 3 * 1280) + 1600));
@@ -37,7 +24,7 @@ TEST(Estimate, O2_flops_by_hand) {
 }
 
 TEST(Estimate, O2_flops_of_gated_and_preconditioned_layers) {
-  ModelConfig gdn = small(LayerKind::kGdn);
+  ModelConfig gdn = test::small_model(LayerKind::kGdn);
   EXPECT_DOUBLE_EQ(flops_per_token(gdn, 64).recurrence,
                    3.0 * 3 * 7 * 4 * 16 * 32);
   gdn.preconditioner.enabled = true;
@@ -47,12 +34,13 @@ TEST(Estimate, O2_flops_of_gated_and_preconditioned_layers) {
   const double plain = flops_per_token(gdn, 64).matrices;
   gdn.preconditioner.retention = Retention::kDataDependent;
   EXPECT_DOUBLE_EQ(flops_per_token(gdn, 64).matrices - plain, 6.0 * 3 * 4 * 32);
-  EXPECT_DOUBLE_EQ(flops_per_token(small(LayerKind::kKda), 64).recurrence,
-                   3.0 * 3 * 7 * 4 * 16 * 16);
+  EXPECT_DOUBLE_EQ(
+      flops_per_token(test::small_model(LayerKind::kKda), 64).recurrence,
+      3.0 * 3 * 7 * 4 * 16 * 16);
 }
 
 TEST(Estimate, O2_a_tied_head_still_multiplies) {
-  ModelConfig model = small(LayerKind::kDeltaNet);
+  ModelConfig model = test::small_model(LayerKind::kDeltaNet);
   const double untied = flops_per_token(model, 64).matrices;
   model.tie_word_embeddings = true;
   EXPECT_DOUBLE_EQ(flops_per_token(model, 64).matrices, untied);
@@ -67,7 +55,7 @@ TEST(Estimate, O2_published_model_is_near_six_flops_a_weight) {
 }
 
 ModelConfig small_transformer() {
-  ModelConfig model = small(LayerKind::kDeltaNet);
+  ModelConfig model = test::small_model(LayerKind::kDeltaNet);
   model.layer = LayerKind::kTransformer;
   model.softmax.num_heads = 4;
   model.softmax.num_kv_heads = 2;
@@ -88,7 +76,7 @@ TEST(Estimate, O2_flops_of_softmax_by_hand) {
 }
 
 TEST(Estimate, O2_flops_of_a_hybrid_are_those_of_its_layers) {
-  const ModelConfig delta = small(LayerKind::kKda);
+  const ModelConfig delta = test::small_model(LayerKind::kKda);
   ModelConfig softmax = small_transformer();
   ModelConfig hybrid = delta;
   hybrid.softmax = softmax.softmax;

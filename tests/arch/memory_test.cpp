@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/small_model.h"
 #include "osdn/arch/parameter_table.h"
 #include "osdn/config/reader.h"
 
@@ -180,21 +181,6 @@ TEST(Memory, is_near_the_resident_memory_of_cpu_runs) {
   }
 }
 
-ModelConfig small(LayerKind layer) {
-  ModelConfig model;
-  model.layer = layer;
-  model.vocab_size = 50;
-  model.hidden_size = 32;
-  model.num_layers = 3;
-  model.num_heads = 2;
-  if (layer != LayerKind::kDeltaNet) {
-    model.head_dim = 16;
-    model.num_v_heads = 4;
-  }
-  model.intermediate_size = 40;
-  return model;
-}
-
 Pass pass_on(Machine machine, Compute compute) {
   Pass pass;
   pass.machine = machine;
@@ -216,7 +202,7 @@ struct Sizes {
 };
 
 TEST(Memory, of_parameters_is_exact) {
-  const ModelConfig model = small(LayerKind::kKda);
+  const ModelConfig model = test::small_model(LayerKind::kKda);
   const auto [all, fp32] = Sizes(model);
   const Memory single =
       estimate_memory(model, pass_on(Machine::kCpu, Compute::kF32));
@@ -236,7 +222,7 @@ TEST(Memory, of_parameters_is_exact) {
 // train::Replica: each rank has its part of moments and masters, and buckets of
 // all gradients.
 TEST(Memory, of_a_rank_is_exact) {
-  const ModelConfig model = small(LayerKind::kKda);
+  const ModelConfig model = test::small_model(LayerKind::kKda);
   const auto [all, fp32] = Sizes(model);
   ASSERT_GT(fp32, 0);
   config::DistConfig dist;
