@@ -78,6 +78,7 @@ void launch_from(const PackParams& p, Stream stream) {
 }  // namespace
 
 const char* pack_unsupported(const PackParams& p) {
+  static_assert(kMostPacked == 96);
   if (p.tensors < 0 || p.tensors > kMostPacked) {
     return "there must be 0 to 96 tensors";
   }

@@ -66,6 +66,7 @@ const char* shard_sum_unsupported(const ShardSumParams& p) {
   if (p.count < 0 || p.count % 8 != 0) {
     return "count must be a multiple of 8 and not negative";
   }
+  static_assert(kMostShardParts == 16);
   if (p.parts < 1 || p.parts > kMostShardParts) {
     return "there must be 1 to 16 parts";
   }

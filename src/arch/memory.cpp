@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -47,6 +49,12 @@ struct Count {
   }
 };
 
+std::optional<std::size_t> block_of(const Parameter& p) {
+  constexpr std::string_view kLayer = "model.layers.";
+  if (!p.name.starts_with(kLayer)) return std::nullopt;
+  return std::stoul(p.name.substr(kLayer.size()));
+}
+
 struct ModelCounts {
   explicit ModelCounts(const ModelConfig& model)
       : blocks(static_cast<std::size_t>(model.num_layers)) {
@@ -62,32 +70,40 @@ struct ModelCounts {
 
  private:
   Count& of(const Parameter& p, const ModelConfig& model) {
-    constexpr std::string_view kLayer = "model.layers.";
-    if (p.name.starts_with(kLayer)) {
-      return blocks[std::stoul(p.name.substr(kLayer.size()))];
-    }
+    if (const auto block = block_of(p)) return blocks[*block];
     const bool tied = p.part == Part::kEmbedding && model.tie_word_embeddings;
     return p.part == Part::kEmbedding && !tied ? embedding : head;
   }
 };
 
-/// Numbers of the largest bucket (dist::make_buckets); those in fp32 beside
-/// bf16 make small ones.
-double largest_bucket(const ModelConfig& model,
-                      const config::DistConfig& dist) {
-  const double full =
-      dist.bucket_mb * 1e6 / (dist.reduce_dtype == "bf16" ? 2 : 4);
-  const std::vector<Parameter> table = parameter_table(model);
-  double most = 0;
-  double filled = 0;
-  for (auto p = table.rbegin(); p != table.rend(); ++p) {
-    if (computes_in_fp32(*p)) continue;
-    filled += static_cast<double>(p->numel());
-    most = std::max(most, filled);
-    if (filled >= full) filled = 0;
+/// Buckets of gradients (dist::make_buckets), in numbers. Those in fp32 beside
+/// bf16 are few and fill none.
+struct Buckets {
+  Buckets(const ModelConfig& model, const config::DistConfig& dist)
+      : waiting(static_cast<std::size_t>(model.num_layers)) {
+    const double full =
+        dist.bucket_mb * 1e6 / (dist.reduce_dtype == "bf16" ? 2 : 4);
+    const std::vector<Parameter> table = parameter_table(model);
+    Count filled;
+    for (auto p = table.rbegin(); p != table.rend(); ++p) {
+      const auto block = block_of(*p);
+      if (p == table.rbegin() || block_of(*std::prev(p)) != block) {
+        if (block) waiting[*block] = filled;
+      }
+      const auto count = static_cast<double>(p->numel());
+      if (computes_in_fp32(*p)) {
+        filled.wide += count;
+        continue;
+      }
+      filled.narrow += count;
+      largest = std::max(largest, filled.narrow);
+      if (filled.narrow >= full) filled.narrow = 0;
+    }
   }
-  return most;
-}
+  double largest = 0;
+  /// Gradients whose bucket is not full yet when the backward comes to a block.
+  std::vector<Count> waiting;
+};
 
 /// One rank's step, moment by moment.
 class Step {
@@ -106,6 +122,7 @@ class Step {
         hidden_(tokens_ * w_.h * element_),
         delta_(kept_tensors(model, false, pass.machine, pass.compute)),
         softmax_(kept_tensors(model, true, pass.machine, pass.compute)) {
+    if (dist) buckets_.emplace(model, *dist);
     hold_parameters(dist, ranks);
     hold_gradients(dist != nullptr);
   }
@@ -124,7 +141,7 @@ class Step {
     double gradients = earlier_ + grown(counts_.head);
     for (std::int64_t layer = model_.num_layers; layer-- > 0;) {
       const auto at = static_cast<std::size_t>(layer);
-      block(layer, gradients, before[at]);
+      block(layer, gradients + waiting(at), before[at]);
       gradients += grown(counts_.blocks[at]);
     }
     consider("the backward of the embedding", gradients, 0,
@@ -152,8 +169,7 @@ class Step {
       memory_.buckets = reduced * counts_.all.narrow + wide * counts_.all.wide;
       // Where the others' shards of a bucket are fetched to, and summed.
       if (gpu_ && ranks > 1 && dist->gpu_exchange != "nccl") {
-        memory_.buckets +=
-            largest_bucket(model_, *dist) * reduced * (ranks - 1) / ranks;
+        memory_.buckets += buckets_->largest * reduced * (ranks - 1) / ranks;
       }
     }
     const bool nccl = dist && ranks > 1 && dist->gpu_exchange != "peer";
@@ -171,9 +187,14 @@ class Step {
       earlier_ = sum * counts_.all.narrow + master_ * counts_.all.wide;
     }
     if (pass_.recorded) earlier_ += counts_.all.bytes(pass_.compute);
-    // Those of a single pass go into the buckets as they come, and those of
+    // Those of a single pass go into their bucket when it is full, and those of
     // later ones are added in place, but bf16's.
     grows_ = !pass_.recorded && (several ? narrow : !exchanged);
+    waits_ = exchanged && !several;
+  }
+
+  double waiting(std::size_t block) const {
+    return waits_ ? buckets_->waiting[block].bytes(pass_.compute) : 0;
   }
 
   double grown(const Count& part) const {
@@ -291,6 +312,8 @@ class Step {
   std::vector<KeptTensor> delta_, softmax_;
   double earlier_ = 0;  // bytes of gradients that a pass finds
   bool grows_ = true;   // and adds its own to
+  bool waits_ = false;  // or gathers until a bucket is full
+  std::optional<Buckets> buckets_;
   Memory memory_;
 };
 

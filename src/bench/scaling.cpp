@@ -50,7 +50,7 @@ double memory_of(const ScalingCase& scaling, int ranks) {
     const double bytes = 4 * static_cast<double>(p.numel());
     moments += 2 * bytes;
     // What is computed with in fp32 is its own master, whole on every rank.
-    if (!p.keep_fp32) masters += bytes;
+    if (!arch::computes_in_fp32(p)) masters += bytes;
   }
   return scaling.memory_bytes - (moments + masters) * (ranks - 1) / ranks;
 }

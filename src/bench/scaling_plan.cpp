@@ -27,7 +27,7 @@ std::vector<double> shares(const std::vector<Parameter>& table, bool tied) {
 }
 
 DType computed_in(const Parameter& parameter) {
-  return parameter.keep_fp32 ? DType::kF32 : DType::kBF16;
+  return arch::computes_in_fp32(parameter) ? DType::kF32 : DType::kBF16;
 }
 
 class Planner {
@@ -103,10 +103,14 @@ class Planner {
     std::vector<std::size_t> missing;
     for (const dist::Bucket& b : buckets_) missing.push_back(b.items.size());
     std::size_t next = 0;
+    // Of the products that train::Replica counts: a tied head is none of them.
     double to_come = 1;
+    const double counted = std::accumulate(
+        shares_.begin(),
+        shares_.begin() + static_cast<std::ptrdiff_t>(table_.size()), 0.0);
     for (std::size_t i = shares_.size(); i-- > 0;) {
       ScalingWork work{shares_[i] * seconds, 0, 0};
-      to_come -= shares_[i];
+      if (i < table_.size()) to_come -= shares_[i] / counted;
       if (last && i < table_.size()) {
         --missing[bucket_of_[i]];
         if (held_back(to_come)) {

@@ -30,6 +30,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Made before the first step, which then need not wait for the next; a
+/// measurement of more steps goes through them again.
+constexpr int kBatches = 32;
+
 data::MicroBatch random_pass(std::int64_t vocabulary, std::int64_t tokens,
                              std::int64_t document_tokens, Xoshiro256& random) {
   data::MicroBatch micro;
@@ -106,16 +110,17 @@ class Stepper {
   /// Steps follow one another as in training, where each hands its weights to
   /// the other ranks while the next one computes.
   RankStep measure() {
+    const int all = options_.warmup + options_.steps;
     std::vector<data::StepBatch> batches;
-    for (int i = 0; i < options_.warmup + options_.steps; ++i) {
+    for (int i = 0; i < std::min(all, kBatches); ++i) {
       batches.push_back(random_batch());
     }
     ops::reset_gpu_memory_peak();
     ops::synchronize_gpu();
     std::vector<double> steps;
     Clock::time_point before = Clock::now();
-    for (const data::StepBatch& batch : batches) {
-      const double loss = step(batch);
+    for (int i = 0; i < all; ++i) {
+      const double loss = step(batches[static_cast<std::size_t>(i % kBatches)]);
       const Clock::time_point now = Clock::now();
       if (steps.empty()) loss_first_ = loss;
       loss_last_ = loss;

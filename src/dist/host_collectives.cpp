@@ -59,16 +59,15 @@ class HostCollectives final : public Collectives {
 
   Ticket sum_to_shards(const BucketMemory& bucket) override {
     Transport& transport = *world_.transport();
-    const std::int64_t bytes =
-        bucket.shard * static_cast<std::int64_t>(size_of(bucket.dtype));
+    const std::int64_t bytes = bucket.shard_bytes();
     const Place& place = world_.place();
     auto parts = std::make_shared<std::vector<std::byte>>(
         static_cast<std::size_t>(bytes * place.size));
-    auto* data = static_cast<std::byte*>(bucket.data);
-    transport.exchange(bucket.what, data, parts->data(), bytes);
+    transport.exchange(bucket.what, static_cast<std::byte*>(bucket.data),
+                       parts->data(), bytes);
     return add(transport.then(
         bucket.what,
-        [parts, data = data + place.rank * bytes, ranks = place.size,
+        [parts, data = bucket.shard_of(place.rank), ranks = place.size,
          count = bucket.shard, dtype = bucket.dtype] {
           switch (dtype) {
             case DType::kF32:
@@ -86,7 +85,7 @@ class HostCollectives final : public Collectives {
   Ticket gather_shards(const BucketMemory& bucket) override {
     return add(world_.transport()->all_gather(
         bucket.what, static_cast<std::byte*>(bucket.data),
-        bucket.shard * static_cast<std::int64_t>(size_of(bucket.dtype))));
+        bucket.shard_bytes()));
   }
 
   void wait(Ticket ticket) override {

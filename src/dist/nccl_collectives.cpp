@@ -117,14 +117,11 @@ class NcclCollectives final : public Collectives {
 
   Ticket gather_shards(const BucketMemory& bucket) override {
     work_.follow();
-    const int rank = world_.place().rank;
-    const auto* shard =
-        static_cast<const std::byte*>(bucket.data) +
-        rank * bucket.shard * static_cast<std::int64_t>(size_of(bucket.dtype));
     call(bucket.what, [&] {
       return nccl().all_gather(
-          shard, bucket.data, static_cast<std::size_t>(bucket.shard),
-          nccl_type(bucket.dtype), communicator, work_.stream());
+          bucket.shard_of(world_.place().rank), bucket.data,
+          static_cast<std::size_t>(bucket.shard), nccl_type(bucket.dtype),
+          communicator, work_.stream());
     });
     return work_.mark();
   }
@@ -134,14 +131,11 @@ class NcclCollectives final : public Collectives {
  private:
   void reduce(const BucketMemory& bucket) {
     work_.follow();
-    const int rank = world_.place().rank;
-    auto* shard =
-        static_cast<std::byte*>(bucket.data) +
-        rank * bucket.shard * static_cast<std::int64_t>(size_of(bucket.dtype));
     call(bucket.what, [&] {
       return nccl().reduce_scatter(
-          bucket.data, shard, static_cast<std::size_t>(bucket.shard),
-          nccl_type(bucket.dtype), ncclSum, communicator, work_.stream());
+          bucket.data, bucket.shard_of(world_.place().rank),
+          static_cast<std::size_t>(bucket.shard), nccl_type(bucket.dtype),
+          ncclSum, communicator, work_.stream());
     });
   }
 

@@ -13,11 +13,13 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <map>
+#include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -46,10 +48,6 @@ kernels::Element element_of(DType dtype) {
   }
 }
 
-std::int64_t shard_bytes(const BucketMemory& bucket) {
-  return bucket.shard * static_cast<std::int64_t>(size_of(bucket.dtype));
-}
-
 class PeerCollectives final : public Collectives {
  public:
   PeerCollectives(World& world, GpuWork gpu)
@@ -59,13 +57,21 @@ class PeerCollectives final : public Collectives {
         flags_(world),
         peers_(world),
         unwinding_(std::uncaught_exceptions()) {
-    try_out();
+    try {
+      try_out();
+    } catch (const AgreedError&) {
+      give_up();
+      throw;
+    }
   }
 
   ~PeerCollectives() override {
+    // What is under way ends: the others come to it, too, or the watch sees
+    // that one does not and ends the process.
     cudaStreamSynchronize(work_.stream());
     peers_.close();
-    if (std::uncaught_exceptions() > unwinding_) return;  // alone with it
+    // They may never come here when this rank throws.
+    if (std::uncaught_exceptions() > unwinding_) return;
     try {
       world_.all("");  // nobody frees what another one has still mapped
     } catch (const std::exception&) {
@@ -73,33 +79,22 @@ class PeerCollectives final : public Collectives {
     }
   }
 
-  void reach(const std::vector<BucketMemory>& buckets) override {
-    std::vector<void*> mine;
-    std::int64_t largest = 0;
-    for (const BucketMemory& bucket : buckets) {
-      mine.push_back(bucket.data);
-      largest = std::max(largest, shard_bytes(bucket));
-    }
-    const std::int64_t wanted = largest * (place().size - 1);
-    std::shared_ptr<void> window;
-    world_.agree([&] {
-      if (wanted > window_bytes_) window = gpu_.memory(wanted);
-    });
-    if (window) mine.push_back(window.get());
-    const auto mapped = peers_.map(mine);
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-      reached_[buckets[i].data] = mapped[i];
-    }
-    if (!window) return;
-    window_ = mapped.back();
-    window_bytes_ = wanted;
-    kept_.push_back(std::move(window));
-  }
-
   std::string name() const override { return "peer"; }
   // Links that are awake take of the power that the GPU may draw, much or
   // little as they carry: 1 to 2 % of its clock (docs/results/two_gpus.md).
   bool prefers_bursts() const override { return true; }
+
+  void reach(const std::vector<BucketMemory>& buckets) override {
+    try {
+      map(buckets);
+    } catch (const AgreedError& error) {
+      world_.throw_agreed(concat(error.what(),
+                                 "; dist.gpu_exchange \"nccl\" needs no such "
+                                 "memory"),
+                          error.code());
+    }
+  }
+
   Ticket sum_to_shards(const BucketMemory& bucket) override {
     work_.follow();
     reduce(bucket);
@@ -127,6 +122,47 @@ class PeerCollectives final : public Collectives {
 
  private:
   const Place& place() const { return world_.place(); }
+
+  void map(const std::vector<BucketMemory>& buckets) {
+    if (place().alone()) return;
+    std::vector<void*> mine;
+    std::int64_t largest = 0;
+    for (const BucketMemory& bucket : buckets) {
+      mine.push_back(bucket.data);
+      largest = std::max(largest, bucket.shard_bytes());
+    }
+    grow_window(largest * (place().size - 1));
+    const auto mapped = peers_.map(mine);
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      reached_[buckets[i].data] = mapped[i];
+    }
+  }
+
+  /// Where the others' shards are fetched to, and what they do not reach by
+  /// itself is shown to them. Collective.
+  void grow_window(std::int64_t bytes) {
+    if (bytes <= window_bytes_) return;
+    std::shared_ptr<void> window;
+    world_.agree([&] { window = gpu_.memory(bytes); });
+    window_ = peers_.map({window.get()}).front();
+    window_bytes_ = bytes;
+    kept_.push_back(std::move(window));
+  }
+
+  /// Behind a try that failed, on all ranks.
+  void give_up() {
+    if (is_done_in(kTryTime)) {
+      peers_.close();
+    } else {
+      // What the GPU still waits for may begin at any time: its memory must not
+      // be in other hands then.
+      static auto& for_ever = *new std::vector<std::shared_ptr<void>>;
+      for_ever.insert(for_ever.end(), kept_.begin(), kept_.end());
+      peers_.leave_open();
+      flags_.leave_mapped();
+    }
+    world_.all("");  // nobody frees what another one has still mapped
+  }
 
   void begin(std::uint32_t operation) const {
     flags_.tell(Word::kReady, operation, work_.stream());
@@ -158,7 +194,7 @@ class PeerCollectives final : public Collectives {
   void reduce(const BucketMemory& bucket) {
     if (place().alone()) return;
     const std::vector<std::byte*>& at = reached(bucket);
-    const std::int64_t bytes = shard_bytes(bucket);
+    const std::int64_t bytes = bucket.shard_bytes();
     const std::int64_t mine = place().rank * bytes;
     std::byte* const own = at[static_cast<std::size_t>(place().rank)] + mine;
     kernels::ShardSumParams sum;
@@ -183,7 +219,7 @@ class PeerCollectives final : public Collectives {
   void gather(const BucketMemory& bucket) {
     if (place().alone()) return;
     const std::vector<std::byte*>& at = reached(bucket);
-    const std::int64_t bytes = shard_bytes(bucket);
+    const std::int64_t bytes = bucket.shard_bytes();
     const std::uint32_t operation = ++operations_;
     begin(operation);
     from_the_others([&](int rank) {
@@ -198,7 +234,7 @@ class PeerCollectives final : public Collectives {
   /// Of memory that the others do not reach: by pieces through the window.
   void gather_through_window(const BucketMemory& bucket) {
     if (place().alone()) return;
-    const std::int64_t bytes = shard_bytes(bucket);
+    const std::int64_t bytes = bucket.shard_bytes();
     auto* const data = static_cast<std::byte*>(bucket.data);
     for (std::int64_t begun = 0; begun < bytes; begun += window_bytes_) {
       const std::int64_t piece = std::min(window_bytes_, bytes - begun);
@@ -245,10 +281,15 @@ class PeerCollectives final : public Collectives {
     kept_.push_back(memory);  // for as long as the others have it mapped
     const BucketMemory bucket{"a first exchange", DType::kF32, memory.get(),
                               kShard};
-    reach({bucket});
+    map({bucket});
     world_.agree([&] {
       sum(bucket);  // the caller's stream must not wait for what may not come
-      await_stream();
+      if (!is_done_in(kTryTime)) {
+        flags_.let_go();
+        throw Error(concat("the GPUs do not answer one another within ",
+                           kTryTime.count(), " s"));
+      }
+      check(cudaStreamQuery(work_.stream()), "a first exchange");
       check(cudaMemcpy(values.data(), memory.get(), bytes,
                        cudaMemcpyDeviceToHost),
             "a first exchange");
@@ -262,18 +303,13 @@ class PeerCollectives final : public Collectives {
     });
   }
 
-  void await_stream() {
+  bool is_done_in(std::chrono::seconds limit) const {
     const auto start = std::chrono::steady_clock::now();
-    cudaError_t state = cudaErrorNotReady;
-    while ((state = cudaStreamQuery(work_.stream())) == cudaErrorNotReady) {
-      if (std::chrono::steady_clock::now() - start > kTryTime) {
-        flags_.release();
-        throw Error(concat("the GPUs do not answer one another within ",
-                           kTryTime.count(), " s"));
-      }
+    while (cudaStreamQuery(work_.stream()) == cudaErrorNotReady) {
+      if (std::chrono::steady_clock::now() - start > limit) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    check(state, "a first exchange");
+    return true;
   }
 
   static constexpr std::chrono::seconds kTryTime{20};
@@ -283,7 +319,7 @@ class PeerCollectives final : public Collectives {
   SideWork work_;
   PeerFlags flags_;
   PeerMemory peers_;
-  int unwinding_;
+  int unwinding_;  // exceptions on their way when this was made
   std::vector<std::shared_ptr<void>> kept_;  // what others have mapped
   std::vector<std::byte*> window_;           // of every rank
   std::int64_t window_bytes_ = 0;

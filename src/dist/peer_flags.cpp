@@ -63,50 +63,49 @@ PeerFlags::PeerFlags(World& world)
   const Place& place = world_.place();
   const std::string name = world_.from_first(fresh_name());
   try {
-    // Rank 0 makes it, the others find it; then it needs no name any longer.
-    world_.agree([&] {
-      if (!place.first()) return;
-      const int file = open_shared(name, O_CREAT | O_EXCL);
-      if (::ftruncate(file, static_cast<off_t>(size_)) != 0) {
-        const int error = errno;
-        ::close(file);
-        throw Error(concat("shared memory ", name, ": ", std::strerror(error)));
-      }
-      map(file);
-    });
     world_.agree([&] {
       batch_mem_op();
+      if (place.first()) map(open_shared(name, O_CREAT | O_EXCL));
+    });
+    world_.agree([&] {
       if (!place.first()) map(open_shared(name, 0));
     });
+    // All have it: whatever happens from now on, nothing is left of it.
+    if (place.first()) ::shm_unlink(name.c_str());
+    world_.agree([&] { show_to_gpu(); });
   } catch (...) {
     unmap();
     if (place.first()) ::shm_unlink(name.c_str());
     throw;
   }
-  if (place.first()) ::shm_unlink(name.c_str());
 }
 
 PeerFlags::~PeerFlags() {
   unmap();
 }
 
-// Takes the file over.
+// Takes the file over, which is as long as the first one makes it.
 void PeerFlags::map(int file) {
-  void* const at =
-      ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* at = MAP_FAILED;
+  if (::ftruncate(file, static_cast<off_t>(size_)) == 0) {
+    at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  }
   const int error = errno;
   ::close(file);
   if (at == MAP_FAILED) {
     throw Error(concat("mapping shared memory: ", std::strerror(error)));
   }
   memory_ = static_cast<std::byte*>(at);
+}
+
+void PeerFlags::show_to_gpu() {
   check(cudaHostRegister(memory_, size_, cudaHostRegisterMapped),
         "registering shared memory");
   void* seen = nullptr;
   const cudaError_t asked = cudaHostGetDevicePointer(&seen, memory_, 0);
-  on_device_ = reinterpret_cast<std::uintptr_t>(seen);
   if (asked != cudaSuccess) cudaHostUnregister(memory_);
   check(asked, "registering shared memory");
+  on_device_ = reinterpret_cast<std::uintptr_t>(seen);
 }
 
 void PeerFlags::unmap() {
@@ -156,7 +155,7 @@ void PeerFlags::await(Word word, std::uint32_t value,
   run(std::move(waits), stream);
 }
 
-void PeerFlags::release() {
+void PeerFlags::let_go() const {
   const Place& place = world_.place();
   for (const Word word : {Word::kReady, Word::kRead}) {
     for (int rank = 0; rank < place.size; ++rank) {
@@ -166,7 +165,6 @@ void PeerFlags::release() {
       flag.store(flag.load() + kAhead);
     }
   }
-  memory_ = nullptr;
 }
 
 }  // namespace osdn::dist

@@ -28,13 +28,16 @@ class PeerFlags {
   /// The stream goes on when every other rank has told this value or a later
   /// one (values go up, and around).
   void await(Word word, std::uint32_t value, cudaStream_t stream) const;
-  /// Gives up: nothing of this rank waits any longer, and what it finds means
-  /// nothing. The memory stays, since its GPU may still write there.
-  void release();
+  /// What this rank's GPU awaits now counts as told, for the end of a try that
+  /// failed.
+  void let_go() const;
+  /// The memory stays for the process's life: its GPU may still write there.
+  void leave_mapped() { memory_ = nullptr; }
 
  private:
   std::size_t offset(Word word, int of, int by) const;
   void map(int file);
+  void show_to_gpu();
   void unmap();
 
   World& world_;

@@ -24,6 +24,8 @@ class PeerMemory {
   std::vector<std::vector<std::byte*>> map(const std::vector<void*>& mine);
   /// Gives the others' memory up.
   void close();
+  /// The same, but it stays mapped for the process's life.
+  void leave_open() { opened_.clear(); }
 
  private:
   std::byte* open(const std::string& handle);

@@ -73,7 +73,7 @@ HomeStream::HomeStream(at::Device device) {
   stream_ = VirtualGuardImpl(device.type()).getStream(device);
 }
 
-void HomeStream::take(std::initializer_list<at::Tensor> results) const {
+void HomeStream::follow(std::initializer_list<at::Tensor> results) const {
   if (!stream_) return;
   const c10::Stream here =
       VirtualGuardImpl(stream_->device_type()).getStream(stream_->device());

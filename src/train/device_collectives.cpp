@@ -1,6 +1,7 @@
 #include "osdn/train/device_collectives.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
 #include "osdn/core/concat.h"
 #include "osdn/core/log.h"
@@ -10,14 +11,20 @@ namespace osdn::train {
 
 namespace {
 
+std::shared_ptr<void> gpu_memory(std::int64_t bytes, c10::Device device) {
+  try {
+    const at::Tensor memory =
+        at::empty({bytes}, at::device(device).dtype(at::kByte));
+    return {memory.data_ptr(), [memory](void* /*in it*/) {}};
+  } catch (const c10::OutOfMemoryError&) {
+    throw Error(concat("out of GPU memory: no ", bytes,
+                       " bytes are left to exchange gradients through"));
+  }
+}
+
 dist::GpuWork gpu_work(c10::Device device) {
   return {[device] { return ops::current_stream(device); },
-          [device](std::int64_t bytes) {
-            const at::Tensor memory =
-                at::empty({bytes}, at::device(device).dtype(at::kByte));
-            return std::shared_ptr<void>(memory.data_ptr(),
-                                         [memory](void* /*in it*/) {});
-          }};
+          [device](std::int64_t bytes) { return gpu_memory(bytes, device); }};
 }
 
 }  // namespace

@@ -239,7 +239,7 @@ void Replica::State::take(std::size_t parameter) {
   FlatBucket& bucket = buckets[at.bucket];
   const at::Tensor total =
       earlier ? earlier->take_total(parameter) : at::Tensor();
-  home->take({total});  // gradients come on more streams than one
+  home->follow({total});  // gradients come on more streams than one
   bucket.parts_to_pack.push_back({total, bucket.layout.items[at.item].begin,
                                   parameters()[parameter].info.numel()});
   taken[parameter] = true;

@@ -63,7 +63,7 @@ Elements elements(const config::ModelConfig& model, int ranks) {
   std::int64_t bf16 = 0;
   std::int64_t fp32 = 0;
   for (const arch::Parameter& p : arch::parameter_table(model)) {
-    (p.keep_fp32 ? fp32 : bf16) += (p.numel() + 63) / 64 * 64;
+    (arch::computes_in_fp32(p) ? fp32 : bf16) += (p.numel() + 63) / 64 * 64;
   }
   const auto padded = [&](std::int64_t all) {
     const std::int64_t unit = 64 * ranks;
@@ -311,7 +311,7 @@ TEST(Scaling, memory_falls_by_the_parts_of_the_others) {
   double moments_and_masters = 0;
   for (const arch::Parameter& p : arch::parameter_table(scaling.model)) {
     moments_and_masters +=
-        static_cast<double>(p.numel()) * (p.keep_fp32 ? 8 : 12);
+        static_cast<double>(p.numel()) * (arch::computes_in_fp32(p) ? 8 : 12);
   }
   EXPECT_EQ(simulate_step(scaling, slow_cluster(), 1).memory_bytes, 1e9);
   EXPECT_DOUBLE_EQ(simulate_step(scaling, slow_cluster(), 4).memory_bytes,

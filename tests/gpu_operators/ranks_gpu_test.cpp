@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "kernels/common/device_info.h"
 #include "osdn/config/reader.h"
 #include "osdn/core/concat.h"
+#include "osdn/core/env.h"
 #include "osdn/dist/gpu_choice.h"
 #include "osdn/dist/world.h"
 #include "osdn/ops/gpu.h"
@@ -179,6 +181,7 @@ class RanksOnGpu : public test::MpirunTest {
  protected:
   void SetUp() override {
     MpirunTest::SetUp();
+    given_gpus();
     if (IsSkipped() || HasFatalFailure()) return;
     tiny_.json["model"]["hidden_size"] = 128;
     tiny_.json["model"]["num_layers"] = 2;
@@ -195,15 +198,30 @@ class RanksOnGpu : public test::MpirunTest {
         {"timeout_s", 20}, {"share_gpus", true}, {"gpu_exchange", "peer"}};
   }
 
+  static constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
+
+  /// As the first test found it.
+  static const std::optional<std::string>& given_gpus() {
+    static const std::optional<std::string> given = env(kGpus);
+    return given;
+  }
+
+  void TearDown() override {
+    ::unsetenv(kGpus);
+    if (const auto given = given_gpus()) ::setenv(kGpus, given->c_str(), 1);
+  }
+
   static fs::path self() { return fs::read_symlink("/proc/self/exe"); }
 
   /// `mark`: an argument by which to find the ranks.
   static std::vector<std::string> command(int ranks, const std::string& name,
                                           const std::string& mark = "") {
-    if (ranks <= kernels::device_info().count) {
-      ::unsetenv("CUDA_VISIBLE_DEVICES");
-    } else {
-      ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+    // The ranks' own, of those that this process was given.
+    ::unsetenv(kGpus);
+    if (const auto given = given_gpus()) ::setenv(kGpus, given->c_str(), 1);
+    if (ranks > kernels::device_info().count) {
+      const std::string all = given_gpus().value_or("0");
+      ::setenv(kGpus, all.substr(0, all.find(',')).c_str(), 1);
     }
     std::vector<std::string> all = test::mpirun(ranks);
     all.insert(all.end(),

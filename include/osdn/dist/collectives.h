@@ -4,6 +4,7 @@
 // memories. Sums are in a fixed order, so that the same ranks give the same
 // bits.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,12 +18,19 @@ struct CUstream_st;
 
 namespace osdn::dist {
 
-/// A whole bucket in memory; rank r's shard begins at r * shard elements.
+/// A whole bucket in memory, the ranks' shards one after the other.
 struct BucketMemory {
   std::string what;  ///< for messages
   DType dtype = DType::kF32;
   void* data = nullptr;
   std::int64_t shard = 0;  ///< elements of a rank
+
+  std::int64_t shard_bytes() const {
+    return shard * static_cast<std::int64_t>(size_of(dtype));
+  }
+  std::byte* shard_of(int rank) const {
+    return static_cast<std::byte*>(data) + rank * shard_bytes();
+  }
 };
 
 /// Operations are done in order, beside the caller's computation. Each begins
@@ -37,9 +45,8 @@ class Collectives {
   virtual std::string name() const = 0;
   /// Operations cost the computation less in one burst than spread over it.
   virtual bool prefers_bursts() const { return false; }
-  /// Collective, before their first operation: these buckets will be summed
-  /// (others can only be gathered, more slowly). The memory must stay where it
-  /// is until this is destroyed.
+  /// Collective: these buckets will be summed (others can only be gathered, and
+  /// more slowly). The memory must stay where it is until this is destroyed.
   virtual void reach(const std::vector<BucketMemory>& /*buckets*/) {}
   /// This rank's shard becomes the sum over the ranks; the rest is undefined.
   virtual Ticket sum_to_shards(const BucketMemory& bucket) = 0;

@@ -40,7 +40,7 @@ class HomeStream {
 
   /// What the current stream holds, of which these are results, is done before
   /// what goes on at home from now on.
-  void take(std::initializer_list<at::Tensor> results) const;
+  void follow(std::initializer_list<at::Tensor> results) const;
 
   /// While it lives, this thread works there.
   class Visit {
