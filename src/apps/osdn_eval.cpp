@@ -1,6 +1,7 @@
 // osdn-eval: the evaluation suite on a trained model, and comparisons.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <optional>
@@ -124,10 +125,8 @@ void add_options(CLI::App& app, Arguments& args) {
   app.add_flag("--force", args.force,
                "compare rows of different protocol or data")
       ->needs(compare);
-  compare->excludes(app.get_option("--task"));
-  for (const char* output : {"--out", "--samples", "--csv", "--answers"}) {
+  for (const char* output : {"--out", "--samples", "--csv"}) {
     hashes->excludes(app.get_option(output));
-    compare->excludes(app.get_option(output));
   }
 }
 
@@ -313,10 +312,9 @@ osdn::eval::Ranks join(osdn::dist::World& world,
 
 ExitCode evaluate_as_rank(Arguments args, const std::string& command,
                           osdn::dist::World& world) {
-  const bool keeps_answers = args.eval.answers.has_value();
-  if (args.out && !keeps_answers) {
-    args.eval.answers = args.out->string() + ".answers.jsonl";
-  }
+  // The dummy has its answers at once.
+  const bool own_log = args.out && !args.eval.answers && !is_dummy(args.eval);
+  if (own_log) args.eval.answers = args.out->string() + ".answers.jsonl";
   world.agree([&] {
     if (args.eval.model.empty()) {
       throw osdn::Error(
@@ -335,7 +333,7 @@ ExitCode evaluate_as_rank(Arguments args, const std::string& command,
     }
     write_files(args, evaluation, command);
   });
-  if (args.out && !keeps_answers) {
+  if (own_log) {
     close_answers(*args.eval.answers, evaluation, world.place().first());
   }
   return report_failures(evaluation.failures, world.place().first());
@@ -358,6 +356,17 @@ ExitCode hash_requests(const osdn::eval::EvalOptions& options) {
   return report_failures(hashes.failures);
 }
 
+/// `mode`: the option that says what the call does.
+void refuse_all_but(const std::vector<std::string>& taken,
+                    const std::vector<std::string>& given, const char* mode) {
+  for (const std::string& name : given) {
+    if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
+    throw osdn::Error(
+        osdn::concat(name, " has no effect with ", mode, "; leave it out"),
+        ExitCode::kUsage);
+  }
+}
+
 ExitCode run(int argc, char** argv) {
   CLI::App app("Evaluate a trained model.", "osdn-eval");
   app.set_version_flag("--version", osdn::version_line("osdn-eval"));
@@ -369,11 +378,13 @@ ExitCode run(int argc, char** argv) {
   }
   args.eval.given = osdn::apps::given_options(app);
   if (!args.compare.empty()) {
+    refuse_all_but({"--compare", "--force"}, args.eval.given, "--compare");
     std::cout << osdn::eval::compare_results(args.compare[0], args.compare[1],
                                              args.force);
     return ExitCode::kOk;
   }
   if (args.eval.tasks == std::vector<std::string>{"list"}) {
+    refuse_all_but({"--task"}, args.eval.given, "--task list");
     std::cout << osdn::eval::task_list();
     return ExitCode::kOk;
   }

@@ -157,6 +157,7 @@ class Evaluator {
 
 Evaluation evaluate(const EvalOptions& options, const Ranks& ranks) {
   check_options(options);
+  if (is_dummy(options)) refuse_computing_options(options, "--model dummy");
   ops::set_threads(options.threads);
   const at::NoGradGuard no_grad;
   return Evaluator(options, ranks).run();
@@ -164,6 +165,7 @@ Evaluation evaluate(const EvalOptions& options, const Ranks& ranks) {
 
 RequestHashes request_hashes(const EvalOptions& options) {
   check_options(options);
+  refuse_computing_options(options, "--hash-requests");
   const auto selected = checked_tasks(options);
   const EvaluationSession session(options, EvaluationSession::Weights::kLeave);
   using report::Align;

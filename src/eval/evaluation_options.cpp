@@ -1,5 +1,6 @@
 #include "evaluation_options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <vector>
@@ -31,10 +32,6 @@ void check_at_least(const char* option, std::int64_t value,
 
 }  // namespace
 
-bool is_dummy(const EvalOptions& options) {
-  return options.model == "dummy";
-}
-
 ops::ComputeChoice compute_of(const EvalOptions& options) {
   return ops::choose_compute(options.device, options.dtype,
                              {"--device", "--dtype"});
@@ -51,6 +48,19 @@ std::optional<std::int64_t> parse_max_len(const std::string& text) {
         ExitCode::kUsage);
   }
   return value;
+}
+
+void refuse_computing_options(const EvalOptions& options,
+                              std::string_view instead) {
+  for (const char* name :
+       {"--device", "--dtype", "--batch-tokens", "--threads", "--answers"}) {
+    if (std::count(options.given.begin(), options.given.end(), name) == 0) {
+      continue;
+    }
+    throw Error(concat(name, " has no effect with ", instead,
+                       ", which computes nothing; leave it out"),
+                ExitCode::kUsage);
+  }
 }
 
 void check_options(const EvalOptions& options) {

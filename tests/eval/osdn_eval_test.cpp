@@ -250,9 +250,42 @@ TEST_F(OsdnEval, an_option_without_effect_is_refused) {
   }
   run("--task ppl --hash-requests --out x.json --data 'my text.txt'",
       ExitCode::kUsage);
-  run("--compare a.json b.json --task ppl", ExitCode::kUsage);
-  run("--compare a.json b.json --out c.json", ExitCode::kUsage);
   run(concat("--task ppl --model osdn --force ", kUsual), ExitCode::kUsage);
+}
+
+// Without a model that computes, and without a task at all.
+TEST_F(OsdnEval, an_option_is_refused_where_nothing_computes) {
+  const std::string dummy = concat("--task ppl --model dummy ", kUsual);
+  for (const char* option : {"--device cpu", "--dtype fp32", "--threads 1",
+                             "--batch-tokens 64", "--answers kept.jsonl"}) {
+    EXPECT_THAT(run(concat(dummy, option), ExitCode::kUsage),
+                AllOf(HasSubstr(" has no effect with --model dummy, which "),
+                      Not(HasSubstr("word_perplexity"))))
+        << option;
+    EXPECT_THAT(run(concat("--task ppl --hash-requests ", kUsual, option),
+                    ExitCode::kUsage),
+                HasSubstr(" has no effect with --hash-requests, which "))
+        << option;
+  }
+  EXPECT_FALSE(fs::exists(*dir_ / "kept.jsonl"));
+  for (const char* option :
+       {"--model osdn", "--device cpu", "--task ppl", "--limit 1",
+        "--out c.json", "--csv tables", "--answers c", "--hash-requests"}) {
+    EXPECT_THAT(
+        run(concat("--compare a.json b.json ", option), ExitCode::kUsage),
+        HasSubstr(" has no effect with --compare; leave it out"))
+        << option;
+  }
+  EXPECT_THAT(run("--task list --model osdn", ExitCode::kUsage),
+              HasSubstr("--model has no effect with --task list"));
+}
+
+// An interrupted call of a model may have left them there.
+TEST_F(OsdnEval, the_dummy_leaves_the_answers_of_others_alone) {
+  const std::string answers = "{}\n";
+  test::put_file(*dir_ / "d.json.answers.jsonl", answers);
+  run(concat("--task ppl --model dummy --out d.json ", kUsual), ExitCode::kOk);
+  EXPECT_EQ(read_file(*dir_ / "d.json.answers.jsonl"), answers);
 }
 
 // What a task says that it reads is there, and what is there is read.

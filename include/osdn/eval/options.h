@@ -57,4 +57,9 @@ struct EvalOptions {
   std::vector<std::string> given{};
 };
 
+/// "dummy": no checkpoint, no computation.
+inline bool is_dummy(const EvalOptions& options) {
+  return options.model == "dummy";
+}
+
 }  // namespace osdn::eval
