@@ -1,5 +1,6 @@
 #include "osdn/eval/multiple_choice.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -23,6 +24,11 @@ ChoiceDocument checked(const ChoiceTask& task, const Row& row) {
   if (document.choices.size() < 2) {
     throw row.error(concat("there are ", document.choices.size(),
                            " choices, expected 2 or more"));
+  }
+  if (std::all_of(
+          document.choices.begin(), document.choices.end(),
+          [](const std::string& text) { return strip(text).empty(); })) {
+    throw row.error("every choice is blank, expected texts to choose from");
   }
   if (document.gold >= document.choices.size()) {
     throw row.error(concat("the right choice is number ", document.gold,

@@ -352,6 +352,35 @@ TEST(ChoiceTasks, an_empty_choice_is_counted_and_never_wins_by_length) {
   EXPECT_EQ(value_of(scores, "acc_norm"), 1);
 }
 
+// Nothing is asked where every choice is blank.
+TEST(ChoiceTasks, a_row_of_blank_choices_is_refused) {
+  const std::vector<std::pair<const char*, const char*>> rows = {
+      {"piqa", R"({"goal": "g", "sol1": "", "sol2": "", "label": 0})"},
+      {"piqa", R"({"goal": "g", "sol1": " ", "sol2": "\t", "label": 0})"},
+      {"winogrande",
+       R"({"sentence": "Ann met _", "option1": "A", "option2": "B",
+           "answer": "1"})"},
+      {"arc_easy", R"({"question": "Q", "choices": ["", ""], "gold": 1})"},
+      {"openbookqa",
+       R"({"question_stem": "Q", "choices": {"text": ["", ""],
+           "label": ["A", "B"]}, "answerKey": "A"})"},
+      {"social_iqa",
+       R"({"context": "c", "question": "q", "answerA": "", "answerB": "",
+           "answerC": "", "label": "1"})"},
+      {"sciq",
+       R"({"support": "s", "question": "q", "correct_answer": "",
+           "distractor1": "", "distractor2": "", "distractor3": ""})"},
+      {"hellaswag", R"({"query": "A", "choices": ["", " "], "gold": 0})"},
+      {"hellaswag",
+       R"({"activity_label": "Ice", "ctx_a": "A", "ctx_b": "b", "label": "1",
+           "endings": ["[step]", ""]})"}};
+  for (const auto& [task, row] : rows) {
+    EXPECT_THAT(error_of(task, "\n" + one_line(row)),
+                HasSubstr("rows.jsonl:2: every choice is blank"))
+        << task;
+  }
+}
+
 TEST(ChoiceTasks, solved_examples_stand_in_front) {
   const osdn::test::TempDir dir;
   const std::string row =
