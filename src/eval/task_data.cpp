@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "in_words.h"
@@ -20,27 +21,62 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// "eval/piqa.jsonl" and "piqa.jsonl", as such and compressed.
-std::vector<fs::path> places(const std::string& name) {
-  const fs::path whole(name);
-  std::vector<fs::path> all{whole, name + ".zst"};
-  if (whole.has_parent_path()) {
-    all.push_back(whole.filename());
-    all.push_back(whole.filename().string() + ".zst");
-  }
-  return all;
-}
-
-std::optional<fs::path> found_in(const fs::path& input,
-                                 const std::string& name) {
-  for (const fs::path& place : places(name)) {
-    if (is_folder(input)) {
-      if (is_there(input / place)) return input / place;
-    } else if (input.filename() == place) {
-      return input;
-    }
+/// As such, and compressed: in one folder one is the other unpacked.
+std::optional<fs::path> one_at(const fs::path& place) {
+  for (const char* ending : {"", ".zst"}) {
+    const fs::path file = place.string() + ending;
+    if (is_there(file)) return file;
   }
   return std::nullopt;
+}
+
+/// A file of --data by its name, or "eval/piqa.jsonl" and "piqa.jsonl" in a
+/// folder of it.
+std::vector<fs::path> found_in(const fs::path& input, const std::string& name) {
+  const fs::path last = fs::path(name).filename();
+  if (!is_folder(input)) {
+    const fs::path own = input.filename();
+    if (own == last || own == last.string() + ".zst") return {input};
+    return {};
+  }
+  std::vector<fs::path> found;
+  if (const auto file = one_at(input / name)) found.push_back(*file);
+  if (last == name) return found;
+  if (const auto file = one_at(input / last)) found.push_back(*file);
+  return found;
+}
+
+/// By this name, or by others of `names` that differ in the folder alone.
+std::vector<fs::path> found_among(const std::vector<fs::path>& inputs,
+                                  const std::vector<std::string>& names,
+                                  const std::string& name) {
+  std::vector<fs::path> found;
+  for (const fs::path& input : inputs) {
+    for (const std::string& other : names) {
+      if (fs::path(other).filename() != fs::path(name).filename()) continue;
+      for (fs::path& file : found_in(input, other)) {
+        found.push_back(std::move(file));
+      }
+    }
+  }
+  return found;
+}
+
+/// Which of them is meant cannot be known where they differ.
+const fs::path& only_one(const std::vector<fs::path>& found,
+                         const std::string& name) {
+  std::vector<std::string> different;
+  std::set<std::string> hashes;
+  for (const fs::path& file : found) {
+    if (found.size() == 1 || hashes.insert(sha256_of_file(file)).second) {
+      different.push_back(file.string());
+    }
+  }
+  if (different.size() == 1) return found.front();
+  throw Error(concat("--data holds several files ",
+                     fs::path(name).filename().string(), ", which differ: ",
+                     in_words(different), "; give one of them a call"),
+              ExitCode::kUsage);
 }
 
 }  // namespace
@@ -53,20 +89,21 @@ fs::path task_file(const TaskContext& context,
         concat("--data is missing; it has to be or to hold ", in_words(names)),
         ExitCode::kUsage);
   }
-  std::string searched;
+  std::vector<std::string> searched;
   for (const fs::path& input : inputs) {
     if (!is_there(input)) {
       throw MissingData(concat(input.string(), " does not exist"),
                         ExitCode::kBadInput);
     }
-    for (const std::string& name : names) {
-      if (const auto found = found_in(input, name)) return *found;
-    }
-    searched += concat(searched.empty() ? "" : ", ", input.string());
+    searched.push_back(input.string());
+  }
+  for (const std::string& name : names) {
+    const std::vector<fs::path> found = found_among(inputs, names, name);
+    if (!found.empty()) return only_one(found, name);
   }
   if (inputs.size() == 1 && !is_folder(inputs.front())) return inputs.front();
-  throw MissingData(concat("looked for ", in_words(names), " in ", searched,
-                           "; none is there"),
+  throw MissingData(concat("looked for ", in_words(names), " in ",
+                           in_words(searched), "; none is there"),
                     ExitCode::kBadInput);
 }
 

@@ -274,6 +274,38 @@ TEST_F(Suite, folders_without_a_text_are_there_for_other_tasks) {
               HasSubstr("no .txt, .jsonl"));
 }
 
+// A task reads one file: which of several is meant, the user has to say.
+TEST_F(Suite, files_of_one_name_are_refused_where_they_differ) {
+  const std::string row =
+      R"({"goal": "g", "sol1": "a", "sol2": "b", "label": 1})";
+  test::put_file(*dir_ / "first/piqa.jsonl", row);
+  test::put_file(*dir_ / "same/eval/piqa.jsonl", row);
+  test::put_file(*dir_ / "other/piqa.jsonl", row + "\n" + row);
+  test::put_file(*dir_ / "both/piqa.jsonl", row);
+  test::put_file(*dir_ / "both/eval/piqa.jsonl", row + "\n" + row);
+  const auto of = [](std::vector<const char*> inputs) {
+    EvalOptions request = options({"piqa"}, "dummy");
+    request.data.inputs.clear();
+    for (const char* input : inputs) {
+      request.data.inputs.push_back(*dir_ / input);
+    }
+    return evaluate(request);
+  };
+  EXPECT_EQ(find(of({"first", "same"}), "piqa", "acc").n, 1);
+  EXPECT_EQ(find(of({"first", "first/piqa.jsonl"}), "piqa", "acc").n, 1);
+  for (const std::vector<const char*>& inputs :
+       {std::vector<const char*>{"first", "other"},
+        std::vector<const char*>{"first", "same", "other/piqa.jsonl"},
+        std::vector<const char*>{"both"}}) {
+    const Evaluation got = of(inputs);
+    ASSERT_EQ(got.failures.size(), 1U);
+    EXPECT_EQ(got.failures[0].code, ExitCode::kUsage);
+    EXPECT_THAT(got.failures[0].message,
+                AllOf(HasSubstr("several files piqa.jsonl, which differ: "),
+                      HasSubstr((*dir_ / inputs.front()).string())));
+  }
+}
+
 TEST_F(Suite, what_one_rank_cannot_read_stops_the_task_on_all) {
   std::filesystem::create_directories(*dir_ / "half/eval");
   std::filesystem::copy(*dir_ / "data/lambada_openai.jsonl",

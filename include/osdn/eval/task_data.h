@@ -25,9 +25,10 @@ class MissingData : public Error {
 /// The file of --data with one of these names (relative paths like
 /// "eval/piqa.jsonl": a folder of --data is searched for the path and for its
 /// last part, each also with .zst behind it; a file is compared so too), or the
-/// only file that
-/// --data names, whatever its name. Throws MissingData: kUsage without --data,
-/// else kBadInput saying what was looked for and where.
+/// only file that --data names, whatever its name. Of several names the first
+/// that is there counts. Throws MissingData: kUsage without --data, else
+/// kBadInput saying what was looked for and where; Error (kUsage) where files
+/// of that name in several places differ.
 std::filesystem::path task_file(const TaskContext& context,
                                 const std::vector<std::string>& names);
 
