@@ -141,6 +141,7 @@ std::vector<PreparedTask> prepare(const ChoiceTask& task,
 
 TaskDefinition choice_task(ChoiceTask task) {
   TaskInfo info = task.info;
+  info.files = task.files;
   return {std::move(info),
           [task = std::move(task)](const TaskContext& context) {
             return prepare(task, context);

@@ -25,28 +25,30 @@ bool has_value(JrtSet set) {
   return set == JrtSet::kFda || set == JrtSet::kSwde || set == JrtSet::kSquad;
 }
 
-std::vector<std::string> file_names(const TaskContext& context, JrtSet set) {
-  const std::string name = context.info.name.substr(4);  // without "jrt_"
-  std::vector<std::string> names;
-  if (set == JrtSet::kNq) {
-    // A file for each length of its documents.
-    const std::int64_t length = context.options.context_length;
-    for (const std::int64_t file : {1024, 512, 2048}) {
-      if (length == file || length == EvalOptions{}.context_length) {
-        names.push_back(concat("jrt/nq_", file, ".jsonl"));
-      }
-    }
-    if (names.empty()) {
-      throw MissingData(concat("--context-length is ", length,
-                               ", and nq has files for 512, 1024 and 2048 "
-                               "tokens"),
-                        ExitCode::kUsage);
-    }
-  } else {
-    names.push_back(concat("jrt/", name, ".jsonl"));
+/// All that a set may have: nq has one for each length of its documents.
+std::vector<std::string> file_names(const std::string& set) {
+  if (set == "nq") {
+    return {"jrt/nq_1024.jsonl", "jrt/nq_512.jsonl", "jrt/nq_2048.jsonl"};
   }
-  if (set == JrtSet::kSquad) names.emplace_back("jrt/xquad_qa.jsonl");
+  std::vector<std::string> names{concat("jrt/", set, ".jsonl")};
+  if (set == "squad") names.emplace_back("jrt/xquad_qa.jsonl");
   return names;
+}
+
+/// Those of them that --context-length leaves.
+std::vector<std::string> file_names(const TaskContext& context, JrtSet set) {
+  const std::int64_t length = context.options.context_length;
+  if (set != JrtSet::kNq || length == EvalOptions{}.context_length) {
+    return context.info.files;
+  }
+  const std::string wanted = concat("jrt/nq_", length, ".jsonl");
+  for (const std::string& name : context.info.files) {
+    if (name == wanted) return {name};
+  }
+  throw MissingData(concat("--context-length is ", length,
+                           ", and nq has files for 512, 1024 and 2048 "
+                           "tokens"),
+                    ExitCode::kUsage);
 }
 
 JrtDocument read_document(JrtSet set, const Row& row) {
@@ -143,7 +145,8 @@ TaskDefinition task(const std::string& set, const std::string& fields,
        has_value(*jrt_set_from_name(set))
            ? protocol_names({RecallProtocol::kJrt, RecallProtocol::kUpstream,
                              RecallProtocol::kOsdnAuthors})
-           : protocol_names({RecallProtocol::kJrt})},
+           : protocol_names({RecallProtocol::kJrt}),
+       file_names(set)},
       prepare,
       [](const EvalOptions& options) {
         std::vector<std::string> names;

@@ -36,8 +36,7 @@ Scores score(std::span<const Answer> answers) {
 }
 
 std::vector<PreparedTask> prepare(const TaskContext& context) {
-  const std::string& name = context.info.name;
-  const auto file = task_file(context, {concat("eval/", name, ".jsonl")});
+  const auto file = task_file(context, context.info.files);
   const std::string shots = shots_of(context, [](const Row& row) {
     const auto [before, last] = at_last_space(row);
     return before + last;
@@ -57,8 +56,15 @@ std::vector<PreparedTask> prepare(const TaskContext& context) {
 }
 
 TaskDefinition task(const std::string& name, const std::string& source) {
-  return {{name, "", "acc of the last word, perplexity per last word",
-           concat("--data: ", name, ".jsonl with text"), source, "acc"},
+  return {{name,
+           "",
+           "acc of the last word, perplexity per last word",
+           concat("--data: ", name, ".jsonl with text"),
+           source,
+           "acc",
+           false,
+           {},
+           {concat("eval/", name, ".jsonl")}},
           prepare,
           always({"--shots", "--shots-file", "--max-len", "--bos"})};
 }

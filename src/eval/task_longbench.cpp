@@ -217,9 +217,7 @@ Gold gold_of(const Subset& subset, const Row& row) {
 std::vector<PreparedTask> prepare(const TaskContext& context) {
   const Subset& subset = subset_of(context);
   const std::string name(subset.name);
-  const fs::path file =
-      task_file(context, {concat("eval/longbench/", name, ".jsonl"),
-                          concat("longbench/", name, ".jsonl")});
+  const fs::path file = task_file(context, context.info.files);
   PreparedTask task;
   std::vector<fs::path> files{file};
   const auto form = value_in(context, "dataset2prompt.json", name, files);
@@ -284,7 +282,9 @@ std::vector<TaskDefinition> longbench_tasks() {
                  "\", split=\"test\"); the two files from its repository"),
           metric,
           false,
-          {"middle", "left"}},
+          {"middle", "left"},
+          {concat("eval/longbench/", name, ".jsonl"),
+           concat("longbench/", name, ".jsonl")}},
          prepare,
          always({"--protocol", "--max-len", "--bos"})});
   }

@@ -87,6 +87,20 @@ const std::vector<TaskDefinition>& task_table() {
   return table;
 }
 
+bool has_name_of_set(const std::filesystem::path& file) {
+  static const std::set<std::string> names = [] {
+    std::set<std::string> all;
+    for (const TaskDefinition& task : task_table()) {
+      for (const std::string& name : task.info.files) {
+        all.insert(std::filesystem::path(name).filename().string());
+      }
+    }
+    return all;
+  }();
+  return names.contains(
+      (file.extension() == ".zst" ? file.stem() : file.filename()).string());
+}
+
 std::vector<SelectedTask> select_tasks(const std::vector<std::string>& names) {
   if (names.empty()) {
     throw Error("no task was asked for; osdn-eval --task list shows them",

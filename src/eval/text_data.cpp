@@ -1,14 +1,19 @@
 #include "osdn/eval/text_data.h"
 
+#include <map>
+#include <set>
 #include <utility>
 
+#include "in_words.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
+#include "osdn/core/log.h"
 #include "osdn/core/path.h"
 #include "osdn/core/utf8.h"
 #include "osdn/data/text_reader.h"
 #include "osdn/eval/task_data.h"
+#include "osdn/eval/task_table.h"
 #include "osdn/eval/wikitext.h"
 
 namespace osdn::eval {
@@ -18,9 +23,12 @@ namespace fs = std::filesystem;
 
 DataSet describe(const std::vector<fs::path>& files) {
   DataSet set;
+  std::map<std::string, int> times;
+  for (const fs::path& file : files) ++times[file.filename().string()];
   for (const fs::path& file : files) {
+    const std::string name = file.filename().string();
     set.name += set.name.empty() ? "" : ",";
-    set.name += file.filename().string();
+    set.name += times[name] > 1 ? file.string() : name;
   }
   set.hash = hash_of_files(files);
   return set;
@@ -43,6 +51,24 @@ std::vector<fs::path> with_text(const std::vector<fs::path>& inputs) {
   return some.empty() ? inputs : some;
 }
 
+/// Of several files the sets of tasks are there for those; none is read twice.
+std::vector<fs::path> texts_among(const std::vector<fs::path>& inputs) {
+  std::vector<fs::path> texts, sets;
+  std::set<fs::path> seen;
+  for (const fs::path& file : data::text_files(with_text(inputs))) {
+    if (!seen.insert(fs::weakly_canonical(file)).second) continue;
+    (has_name_of_set(file) ? sets : texts).push_back(file);
+  }
+  if (texts.empty()) return sets;
+  if (!sets.empty()) {
+    std::vector<std::string> names;
+    for (const fs::path& set : sets) names.push_back(set.string());
+    log::info("not read as texts, since they have the names of tasks' sets: ",
+              in_words(names));
+  }
+  return texts;
+}
+
 /// Counted before the detokenisation, read after it.
 EvalDocument wikitext_document(const std::string& page) {
   return {detokenise_wikitext(page), count_words(page),
@@ -58,7 +84,7 @@ DataSet read_text_documents(const DataOptions& options) {
   data::TextOptions text;
   data::set_split(text, options.split);
   text.field = options.field;
-  const auto files = data::text_files(with_text(options.inputs));
+  const auto files = texts_among(options.inputs);
   DataSet set = describe(files);
   data::TextReader reader(files, text);
   while (const auto raw = reader.next()) {

@@ -108,7 +108,7 @@ TEST_F(QGeoPrompts, sets_and_texts_side_by_side) {
   // A folder without a set, with a text and without one.
   test::put_file(*dir_ / "empty/eval/piqa.jsonl", "{}");
   EXPECT_EQ(measured({"empty", "texts/a.txt"}).data, "a.txt");
-  EXPECT_EQ(measured({"texts", "texts/a.txt"}).data, "a.txt,a.txt");
+  EXPECT_EQ(measured({"texts", "texts/a.txt"}).data, "a.txt");
   // A file by itself is a text, whatever its name.
   EXPECT_EQ(measured({"one/fda.jsonl"}).protocol, "window");
 }

@@ -274,6 +274,19 @@ TEST_F(Suite, folders_without_a_text_are_there_for_other_tasks) {
               HasSubstr("no .txt, .jsonl"));
 }
 
+TEST_F(Suite, a_folder_holds_sets_and_texts_side_by_side) {
+  test::put_file(*dir_ / "flat/text.txt", "ab cd");
+  test::put_file(*dir_ / "flat/piqa.jsonl",
+                 R"({"goal": "g", "sol1": "a", "sol2": "b", "label": 1})");
+  EvalOptions request = options({"piqa", "ppl"}, "dummy");
+  request.data.inputs = {*dir_ / "flat"};
+  const log::Capture quiet([](log::Level, std::string_view) {});
+  const Evaluation both = evaluate(request);
+  EXPECT_TRUE(both.failures.empty());
+  EXPECT_EQ(find(both, "ppl", "word_perplexity").data, "text.txt");
+  EXPECT_EQ(find(both, "piqa", "acc").n, 1);
+}
+
 // A task reads one file: which of several is meant, the user has to say.
 TEST_F(Suite, files_of_one_name_are_refused_where_they_differ) {
   const std::string row =

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
 #include "osdn/core/hash.h"
+#include "osdn/core/log.h"
 #include "support/message_of.h"
 #include "support/temp_dir.h"
 
@@ -48,6 +50,47 @@ TEST_F(TextData, hash_follows_every_file) {
   const std::string both = read_text_documents({.inputs = {a, b}}).hash;
   EXPECT_EQ(both, sha256(sha256("1") + sha256("2")));
   EXPECT_NE(read_text_documents({.inputs = {b, a}}).hash, both);
+}
+
+TEST_F(TextData, files_of_one_name_are_told_apart) {
+  const auto a = put("one/a.txt", "1");
+  const auto b = put("two/a.txt", "2");
+  const auto c = put("two/c.txt", "3");
+  const DataSet set =
+      read_text_documents({.inputs = {dir_ / "one", dir_ / "two"}});
+  EXPECT_EQ(set.documents.size(), 3U);
+  EXPECT_EQ(set.name, concat(a.string(), ",", b.string(), ",c.txt"));
+}
+
+TEST_F(TextData, a_file_is_not_read_twice) {
+  const auto a = put("one/a.txt", "1");
+  std::filesystem::create_symlink(a, dir_ / "link.txt");
+  for (const std::vector<std::filesystem::path>& inputs :
+       {std::vector{a, a}, std::vector{dir_ / "one", a},
+        std::vector{a, dir_ / "one/../one/a.txt"},
+        std::vector{dir_ / "link.txt", a}}) {
+    EXPECT_EQ(read_text_documents({.inputs = inputs}).documents.size(), 1U);
+  }
+}
+
+TEST_F(TextData, sets_of_tasks_are_no_texts_where_there_are_others) {
+  for (const char* set : {"piqa.jsonl", "fda.jsonl.zst", "nq_512.jsonl",
+                          "qasper.jsonl", "wikitext.jsonl"}) {
+    const std::filesystem::path folder = dir_ / concat("beside ", set);
+    put(concat("beside ", set, "/", set), "{}\n");
+    const auto text = put(concat("beside ", set, "/a.txt"), "1");
+    std::string said;
+    const log::Capture capture(
+        [&](log::Level, std::string_view line) { said += line; });
+    EXPECT_EQ(read_text_documents({.inputs = {folder}}).name, "a.txt");
+    EXPECT_THAT(said, HasSubstr((folder / set).string()));
+    EXPECT_EQ(read_text_documents({.inputs = {folder / set, text}}).name,
+              "a.txt");
+  }
+  const auto alone = put("alone/wikitext.jsonl", "{\"page\": \"1\"}\n");
+  EXPECT_EQ(read_text_documents({.inputs = {dir_ / "alone"}, .field = "page"})
+                .documents.size(),
+            1U);
 }
 
 TEST_F(TextData, limit_takes_the_first_documents) {

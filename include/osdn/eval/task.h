@@ -33,6 +33,9 @@ struct TaskInfo {
   /// What --protocol may name, the default ones first; empty: there is one
   /// only.
   std::vector<std::string> protocols{};
+  /// Names that its set may have, as task_file looks for them; empty: it reads
+  /// any text, or nothing.
+  std::vector<std::string> files{};
 };
 
 struct Metric {

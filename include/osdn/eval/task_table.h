@@ -1,6 +1,7 @@
 #pragma once
 // The tasks that osdn-eval knows.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@ namespace osdn::eval {
 
 /// In the order of --task list.
 const std::vector<TaskDefinition>& task_table();
+
+/// Whether the file has the name of a task's set, "piqa.jsonl", also with .zst.
+bool has_name_of_set(const std::filesystem::path& file);
 
 struct SelectedTask {
   const TaskDefinition* definition = nullptr;

@@ -24,7 +24,7 @@ struct DataOptions {
 };
 
 struct DataSet {
-  std::string name{};  ///< file names without folders
+  std::string name{};  ///< file names, with folders where one is there twice
   std::string hash{};  ///< SHA-256 of the file; of the files' hashes if several
   std::vector<EvalDocument> documents{};
   std::int64_t dropped = 0;  ///< documents without a byte
@@ -32,8 +32,9 @@ struct DataSet {
 };
 
 /// .txt and .jsonl files, also .zst, and folders of them; of several inputs
-/// folders without one are passed over. Throws Error: kUsage without inputs,
-/// kBadInput for missing ones and bad text.
+/// folders without one are passed over, and of several files those with the
+/// name of a task's set, where others are left. Each file is read once. Throws
+/// Error: kUsage without inputs, kBadInput for missing ones and bad text.
 DataSet read_text_documents(const DataOptions& options);
 
 /// WikiText-2: the raw test file, or a .jsonl file with an article a line in
