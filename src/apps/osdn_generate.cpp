@@ -207,7 +207,8 @@ ExitCode generate(Arguments& args) {
   if (!g.load_state || !args.prompts.texts.empty() || args.prompts.file) {
     g.prompts = read_prompts(args.prompts, standard_input);
   }
-  // Behind the reading, which a signal is to end at once.
+  // Nobody reads a text any more: only a state is still of use. And behind the
+  // reading, which a signal is to end at once.
   const osdn::train::StopRequest stop;
   std::optional<Printer> printer;
   const auto print = [&]() -> Printer& { return *printer; };
@@ -216,7 +217,7 @@ ExitCode generate(Arguments& args) {
       {[&](std::size_t count) { printer.emplace(args, count); },
        [&](const Sequence&, std::string_view text) { print().on_text(text); },
        [&](const Sequence& s) { print().on_finish(s); }},
-      [&] { return stop.stop().has_value(); });
+      [&] { return stop.stop().has_value() || (!std::cout && !g.save_state); });
   if (const auto why = stop.stop()) osdn::log::info("stopped by ", *why);
   std::cerr << rate_line("prefill", figures.prefill_tokens,
                          figures.prefill_seconds)

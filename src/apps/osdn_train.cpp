@@ -1,7 +1,6 @@
 // osdn-train: trains a language model from token shards.
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -121,8 +120,6 @@ ExitCode train(int argc, char** argv) {
   }
   if (args.trains()) {
     osdn::train::hold_stop_signals();
-    // Who reads the progress may go away; training goes on.
-    std::signal(SIGPIPE, SIG_IGN);
     osdn::restart_with_short_spin(argv);
   }
 

@@ -1,5 +1,9 @@
 #include "osdn/core/run_main.h"
 
+#include <poll.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -27,6 +31,17 @@ std::string without_stack(std::string_view what) {
   return std::string(what.substr(0, stack));
 }
 
+bool written_completely() {
+  std::cout.flush();
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout;
+}
+
+// `program | head -n 1`: who reads has what they wanted.
+bool reader_has_left() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 int report(const std::string& program, const std::string& message,
            ExitCode code) {
   std::cout.flush();
@@ -45,10 +60,11 @@ int report(const std::string& program, const std::string& message,
 int run_main(int argc, char** argv,
              const std::function<ExitCode(int, char**)>& program) {
   const std::string name = program_name(argc, argv);
+  // Files are still to be written when who reads the output has left.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     const ExitCode code = program(argc, argv);
-    std::cout.flush();
-    if (!std::cout || std::fflush(stdout) != 0) {
+    if (!written_completely() && !reader_has_left()) {
       return report(name,
                     "standard output could not be written completely; is the "
                     "disk full?",

@@ -126,5 +126,48 @@ TEST(RunMain, a_full_disk_under_stdout_is_an_error) {
   EXPECT_NE(outcome.printed.find("standard output"), std::string::npos);
 }
 
+// Standard output is a pipe whose reader has left, as with `| head -n 1`.
+Outcome run_unread(const std::function<ExitCode()>& program) {
+  int ends[2];
+  if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
+  ::close(ends[0]);
+  std::fflush(stdout);
+  const int kept = ::dup(STDOUT_FILENO);
+  ::dup2(ends[1], STDOUT_FILENO);
+  ::close(ends[1]);
+  const Outcome outcome = run(program);
+  ::dup2(kept, STDOUT_FILENO);
+  ::close(kept);
+  std::cout.clear();
+  std::clearerr(stdout);
+  return outcome;
+}
+
+TEST(RunMain, a_reader_that_has_left_is_no_error) {
+  for (const bool by_stream : {true, false}) {
+    int steps = 0;
+    const Outcome outcome = run_unread([&] {
+      for (; steps < 3; ++steps) {
+        if (by_stream) {
+          std::cout << "a report" << std::endl;
+        } else {
+          std::puts("a report");
+          std::fflush(stdout);
+        }
+      }
+      return ExitCode::kBadInput;
+    });
+    EXPECT_EQ(steps, 3);
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_EQ(outcome.printed, "");
+  }
+  const Outcome wrong = run_unread([]() -> ExitCode {
+    std::cout << "a report" << std::endl;
+    throw Error("it is wrong", ExitCode::kUsage);
+  });
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.printed, "osdn-train: error: it is wrong\n");
+}
+
 }  // namespace
 }  // namespace osdn

@@ -17,11 +17,18 @@
 
 namespace osdn::test {
 
+/// Where a program's standard output goes.
+enum class Output {
+  kFile,
+  kUnread,  ///< a pipe whose reader has left, as with `| head -n 1`
+};
+
 /// A running program; its standard output and error go to files.
 class Program {
  public:
   /// `arguments`: the program's path first.
-  explicit Program(const std::vector<std::string>& arguments) {
+  explicit Program(const std::vector<std::string>& arguments,
+                   Output output = Output::kFile) {
     std::vector<char*> raw;
     for (const std::string& argument : arguments) {
       raw.push_back(const_cast<char*>(argument.c_str()));
@@ -35,7 +42,9 @@ class Program {
     }
     if (process_ == 0) {
       const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-      ::dup2(::open(out_path.c_str(), flags, 0600), STDOUT_FILENO);
+      ::dup2(output == Output::kUnread ? unread_pipe()
+                                       : ::open(out_path.c_str(), flags, 0600),
+             STDOUT_FILENO);
       ::dup2(::open(err_path.c_str(), flags, 0600), STDERR_FILENO);
       ::execv(raw.front(), raw.data());
       ::_exit(127);
@@ -78,6 +87,11 @@ class Program {
   std::string err() const { return text(folder_ / "err"); }
 
  private:
+  static int unread_pipe() {
+    int ends[2] = {-1, -1};
+    if (::pipe(ends) == 0) ::close(ends[0]);
+    return ends[1];
+  }
   static std::string text(const std::filesystem::path& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
