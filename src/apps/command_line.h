@@ -2,6 +2,7 @@
 // Parsing a command line the same way in every program.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <functional>
@@ -15,7 +16,6 @@
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
-#include "osdn/core/host.h"
 #include "osdn/core/nearest.h"
 
 namespace osdn::apps {
@@ -87,43 +87,74 @@ inline std::vector<std::string> given_options(const CLI::App& app) {
   return names;
 }
 
-/// Of several ranks that a launcher started the first alone speaks of the
-/// command line, which is the same for all.
-inline bool speaks_for_all() {
-  return launched_rank().value_or("0") == "0";
+/// A command line after which the program has nothing left to do: --help,
+/// --version, or a mistake (ExitCode::kUsage).
+struct CommandLineEnd {
+  ExitCode code = ExitCode::kOk;
+  std::string out{};  ///< for standard output
+  std::string err{};  ///< for standard error
+};
+
+/// "trian is not known; did you mean train?", or what is expected in its place.
+inline std::string not_known(const std::string& name,
+                             const std::vector<std::string>& known,
+                             bool list_all) {
+  if (const auto meant = nearest(name, known)) {
+    return concat(name, " is not known; did you mean ", *meant, "?\n");
+  }
+  std::string all;
+  for (const std::string& one : known) {
+    all += concat(all.empty() ? "" : ", ", one);
+  }
+  return list_all ? concat(name, " is not known; expected one of ", all, "\n")
+                  : "";
 }
 
-/// Parses. Where the program has nothing left to do (--help, --version, a
-/// mistake) it has said so and the exit code is returned: kUsage for a mistake,
-/// with the nearest known name behind each unknown option.
-inline std::optional<ExitCode> parse(CLI::App& app, int argc, char** argv) {
+inline std::string hints(const CLI::App& app, int argc, char** argv) {
+  const std::vector<std::string> known = long_options(app);
+  std::string text;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const std::string name(argument.substr(0, argument.find('=')));
+    if (!name.starts_with("--") || name == "--" ||
+        std::find(known.begin(), known.end(), name) != known.end()) {
+      continue;
+    }
+    text += not_known(name, known, false);
+  }
+  return text;
+}
+
+/// Parses and says nothing; nothing is returned while the program is to go on.
+/// A mistake comes with the nearest known name of each unknown option, or of an
+/// unknown subcommand.
+inline std::optional<CommandLineEnd> try_parse(CLI::App& app, int argc,
+                                               char** argv) {
   try {
     app.parse(argc, argv);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    std::ostringstream unheard;
-    const bool speaks = speaks_for_all();
-    if (app.exit(error, speaks ? std::cout : unheard,
-                 speaks ? std::cerr : unheard) == 0) {
-      return ExitCode::kOk;
+    std::ostringstream out, err;
+    if (app.exit(error, out, err) == 0) {
+      return CommandLineEnd{ExitCode::kOk, out.str(), ""};
     }
-    if (!speaks) {
-      return ExitCode::kUsage;
-    }
-    const std::vector<std::string> known = long_options(app);
-    for (int i = 1; i < argc; ++i) {
-      const std::string_view argument = argv[i];
-      const std::string name(argument.substr(0, argument.find('=')));
-      if (!name.starts_with("--") || name == "--" ||
-          std::find(known.begin(), known.end(), name) != known.end()) {
-        continue;
-      }
-      if (const auto meant = nearest(name, known)) {
-        std::cerr << name << " is not known; did you mean " << *meant << "?\n";
-      }
-    }
-    return ExitCode::kUsage;
+    return CommandLineEnd{ExitCode::kUsage, "",
+                          err.str() + hints(app, argc, argv)};
   }
+}
+
+inline ExitCode say(const CommandLineEnd& end) {
+  std::cout << end.out;
+  std::cerr << end.err;
+  return end.code;
+}
+
+/// For programs that are one process: parses and says what there is to say. The
+/// exit code, where the program has nothing left to do.
+inline std::optional<ExitCode> parse(CLI::App& app, int argc, char** argv) {
+  const auto end = try_parse(app, argc, argv);
+  if (!end) return std::nullopt;
+  return say(*end);
 }
 
 }  // namespace osdn::apps

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "command_line.h"
-#include "first_speaks.h"
+#include "join_ranks.h"
 #include "osdn/arch/peak_flops.h"
 #include "osdn/bench/collective_speed.h"
 #include "osdn/bench/generate_speed.h"
@@ -158,26 +158,22 @@ struct Rank {
   ordered_json out;    ///< what --json is to hold
 };
 
-/// Joins the ranks of a launcher, if there is one, measures the machine, then
-/// what it is given.
-ExitCode bench_as_rank(const Arguments& args,
+/// Measures the machine, then what it is given, with the ranks of a launcher if
+/// there is one.
+ExitCode bench_as_rank(const Arguments& args, osdn::dist::World& world,
                        const std::function<void(Rank&)>& work) {
-  osdn::dist::World world;
-  osdn::apps::first_speaks(world);
   world.set_timeout(std::chrono::seconds(60));
   osdn::dist::WatchOptions watch;
   watch.on_failure = osdn::dist::end_process("osdn-bench");
   watch.look = osdn::dist::nccl_trouble;
   world.start_watch(watch);
-  world.run([&] {
-    osdn::dist::take_own_gpu(world.place());
-    const at::Device device =
-        osdn::ops::gpu().usable ? at::Device(at::kCUDA, 0) : at::kCPU;
-    Rank rank{world, device, osdn::dist::take_cores(world), {}};
-    rank.out = machine(osdn::bench::measure_limits(device));
-    work(rank);
-    if (world.place().first()) write_json(args, rank.out);
-  });
+  osdn::dist::take_own_gpu(world.place());
+  const at::Device device =
+      osdn::ops::gpu().usable ? at::Device(at::kCUDA, 0) : at::kCPU;
+  Rank rank{world, device, osdn::dist::take_cores(world), {}};
+  rank.out = machine(osdn::bench::measure_limits(device));
+  work(rank);
+  if (world.place().first()) write_json(args, rank.out);
   return ExitCode::kOk;
 }
 
@@ -220,14 +216,14 @@ void bench_configurations(Arguments args, Rank& rank) {
   rank.out["training"] = report.json();
 }
 
-ExitCode bench_train(Arguments args) {
+ExitCode bench_train(Arguments args, osdn::dist::World& world) {
   if (!args.trace.empty()) args.train.trace = args.trace;
-  return bench_as_rank(args,
+  return bench_as_rank(args, world,
                        [&](Rank& rank) { bench_configurations(args, rank); });
 }
 
-ExitCode bench_collectives(const Arguments& args) {
-  return bench_as_rank(args, [&](Rank& rank) {
+ExitCode bench_collectives(const Arguments& args, osdn::dist::World& world) {
+  return bench_as_rank(args, world, [&](Rank& rank) {
     osdn::bench::CollectiveSpeedOptions options = args.collectives;
     if (!args.gpu_exchanges.empty()) options.gpu_exchanges = args.gpu_exchanges;
     const auto speeds =
@@ -407,13 +403,20 @@ ExitCode bench(int argc, char** argv) {
     command->add_option("--json", args.json, "write the figures to this file")
         ->check(check_path);
   }
-  if (const auto code = osdn::apps::parse(app, argc, argv)) {
-    return *code;
-  }
-  if (kernels->parsed()) return bench_kernels(args);
-  if (scaling.parsed()) return scaling.run();
-  if (collectives->parsed()) return bench_collectives(args);
-  return train->parsed() ? bench_train(args) : bench_generate(args);
+  const auto end = osdn::apps::try_parse(app, argc, argv);
+  std::optional<osdn::dist::World> world;
+  if (const auto code = osdn::apps::join_ranks(end, world)) return *code;
+  osdn::apps::check_same_task(*world,
+                              app.get_subcommands().front()->get_name());
+  ExitCode code = ExitCode::kOk;
+  world->run([&] {
+    code = kernels->parsed()       ? bench_kernels(args)
+           : scaling.parsed()      ? scaling.run()
+           : collectives->parsed() ? bench_collectives(args, *world)
+           : train->parsed()       ? bench_train(args, *world)
+                                   : bench_generate(args);
+  });
+  return code;
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "command_line.h"
-#include "first_speaks.h"
+#include "join_ranks.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/file.h"
@@ -44,6 +44,13 @@ struct Arguments {
   std::vector<std::filesystem::path> compare;
   bool force = false;
   bool hash_requests = false;
+
+  /// What the call is for.
+  std::string purpose() const {
+    if (!compare.empty()) return "--compare";
+    if (eval.tasks == std::vector<std::string>{"list"}) return "--task list";
+    return hash_requests ? "--hash-requests" : "evaluation";
+  }
 };
 
 void add_options(CLI::App& app, Arguments& args) {
@@ -339,9 +346,8 @@ ExitCode evaluate_as_rank(Arguments args, const std::string& command,
   return report_failures(evaluation.failures, world.place().first());
 }
 
-ExitCode evaluate(Arguments args, const std::string& command) {
-  osdn::dist::World world;
-  osdn::apps::first_speaks(world);
+ExitCode evaluate(const Arguments& args, const std::string& command,
+                  osdn::dist::World& world) {
   world.set_timeout(std::chrono::seconds(60));
   ExitCode code = ExitCode::kOk;
   world.run([&] { code = evaluate_as_rank(args, command, world); });
@@ -356,15 +362,29 @@ ExitCode hash_requests(const osdn::eval::EvalOptions& options) {
   return report_failures(hashes.failures);
 }
 
-/// `mode`: the option that says what the call does.
 void refuse_all_but(const std::vector<std::string>& taken,
-                    const std::vector<std::string>& given, const char* mode) {
+                    const std::vector<std::string>& given,
+                    const std::string& purpose) {
   for (const std::string& name : given) {
     if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
     throw osdn::Error(
-        osdn::concat(name, " has no effect with ", mode, "; leave it out"),
+        osdn::concat(name, " has no effect with ", purpose, "; leave it out"),
         ExitCode::kUsage);
   }
+}
+
+/// What asks no model: one rank can do it for all.
+ExitCode look(const Arguments& args, const std::string& purpose) {
+  if (purpose == "--hash-requests") return hash_requests(args.eval);
+  if (purpose == "--task list") {
+    refuse_all_but({"--task"}, args.eval.given, purpose);
+    std::cout << osdn::eval::task_list();
+  } else {
+    refuse_all_but({"--compare", "--force"}, args.eval.given, purpose);
+    std::cout << osdn::eval::compare_results(args.compare[0], args.compare[1],
+                                             args.force);
+  }
+  return ExitCode::kOk;
 }
 
 ExitCode run(int argc, char** argv) {
@@ -373,23 +393,18 @@ ExitCode run(int argc, char** argv) {
   Arguments args;
   add_options(app, args);
   add_recall_options(app, args.eval);
-  if (const auto code = osdn::apps::parse(app, argc, argv)) {
-    return *code;
-  }
+  const auto end = osdn::apps::try_parse(app, argc, argv);
+  std::optional<osdn::dist::World> world;
+  if (const auto code = osdn::apps::join_ranks(end, world)) return *code;
   args.eval.given = osdn::apps::given_options(app);
-  if (!args.compare.empty()) {
-    refuse_all_but({"--compare", "--force"}, args.eval.given, "--compare");
-    std::cout << osdn::eval::compare_results(args.compare[0], args.compare[1],
-                                             args.force);
-    return ExitCode::kOk;
+  const std::string purpose = args.purpose();
+  osdn::apps::check_same_task(*world, purpose);
+  if (purpose == "evaluation") {
+    return evaluate(args, command_line(argc, argv), *world);
   }
-  if (args.eval.tasks == std::vector<std::string>{"list"}) {
-    refuse_all_but({"--task"}, args.eval.given, "--task list");
-    std::cout << osdn::eval::task_list();
-    return ExitCode::kOk;
-  }
-  if (args.hash_requests) return hash_requests(args.eval);
-  return evaluate(args, command_line(argc, argv));
+  ExitCode code = ExitCode::kOk;
+  world->agree([&] { code = look(args, purpose); });
+  return code;
 }
 
 }  // namespace

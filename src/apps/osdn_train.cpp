@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "command_line.h"
-#include "first_speaks.h"
+#include "join_ranks.h"
 #include "osdn/arch/dry_run.h"
 #include "osdn/config/reader.h"
 #include "osdn/config/validate.h"
-#include "osdn/core/concat.h"
 #include "osdn/core/log.h"
 #include "osdn/core/run_main.h"
 #include "osdn/core/short_spin.h"
@@ -35,6 +34,9 @@ struct Arguments {
   bool print_config = false;
 
   bool trains() const { return !dry_run && !print_config; }
+  std::string task() const {
+    return dry_run ? "--dry-run" : print_config ? "--print-config" : "training";
+  }
 };
 
 void add_configuration(CLI::App& app, Arguments& args) {
@@ -76,21 +78,6 @@ void add_run(CLI::App& app, Arguments& args) {
       ->check(CLI::PositiveNumber);
 }
 
-/// Collective: refuses ranks of which some train and others do not.
-void check_tasks(osdn::dist::World& world, const Arguments& args) {
-  const std::vector<std::string> tasks =
-      world.all(args.dry_run        ? "--dry-run"
-                : args.print_config ? "--print-config"
-                                    : "training");
-  for (std::size_t rank = 1; rank < tasks.size(); ++rank) {
-    if (tasks[rank] == tasks.front()) continue;
-    world.throw_agreed(
-        osdn::concat("the ranks do not fit together: rank 0 was started for ",
-                     tasks.front(), " and rank ", rank, " for ", tasks[rank]),
-        ExitCode::kUsage);
-  }
-}
-
 /// What touches nothing: rank 0 says it for all.
 void print(const Arguments& args, osdn::dist::World& world) {
   const osdn::config::Config& config = args.request.config;
@@ -115,19 +102,17 @@ ExitCode train(int argc, char** argv) {
   Arguments args;
   add_configuration(app, args);
   add_run(app, args);
-  if (const auto code = osdn::apps::parse(app, argc, argv)) {
-    return *code;
-  }
-  if (args.trains()) {
+  const auto end = osdn::apps::try_parse(app, argc, argv);
+  if (!end && args.trains()) {
     osdn::train::hold_stop_signals();
     osdn::restart_with_short_spin(argv);
   }
-
-  osdn::dist::World world;
+  std::optional<osdn::dist::World> ranks;
+  if (const auto code = osdn::apps::join_ranks(end, ranks)) return *code;
+  osdn::dist::World& world = *ranks;
   osdn::train::RunRequest& request = args.request;
   request.world = &world;
-  osdn::apps::first_speaks(world);
-  check_tasks(world, args);
+  osdn::apps::check_same_task(world, args.task());
   world.agree([&] { request.config = osdn::config::load(args.load); });
   if (!args.trains()) {
     print(args, world);

@@ -1,0 +1,60 @@
+#pragma once
+// The command lines of ranks, which a launcher may have started with different
+// ones.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "first_speaks.h"
+#include "osdn/core/concat.h"
+#include "osdn/core/host.h"
+#include "osdn/dist/world.h"
+
+namespace osdn::apps {
+
+/// Joins the ranks that a launcher started, each of which has parsed its own
+/// command line (try_parse): what all end with the first one says, and where
+/// they differ, an Error names the ranks that cannot go on. The exit code,
+/// where the program has nothing left to do; else `world` is there.
+inline std::optional<ExitCode> join_ranks(
+    const std::optional<CommandLineEnd>& end,
+    std::optional<dist::World>& world) {
+  if (end && !launched_rank()) return say(*end);
+  world.emplace();
+  first_speaks(*world);
+  const auto told = [](const CommandLineEnd& own) {
+    return own.code == ExitCode::kOk
+               ? "--help or --version is asked for, which not all ranks are"
+               : own.err.substr(0, own.err.find_last_not_of('\n') + 1);
+  };
+  const std::vector<std::string> all = world->all(end ? told(*end) : "");
+  std::string message;
+  bool same = true;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    same = same && all[rank] == all.front();
+    if (all[rank].empty()) continue;
+    message +=
+        concat(message.empty() ? "" : "\n", "rank ", rank, ": ", all[rank]);
+  }
+  if (!same) world->throw_agreed(message, ExitCode::kUsage);
+  if (!end) return std::nullopt;
+  return world->place().first() ? say(*end) : end->code;
+}
+
+/// Collective: refuses ranks that were started for different things, for
+/// example "training" and "--dry-run".
+inline void check_same_task(dist::World& world, const std::string& task) {
+  const std::vector<std::string> tasks = world.all(task);
+  for (std::size_t rank = 1; rank < tasks.size(); ++rank) {
+    if (tasks[rank] == tasks.front()) continue;
+    world.throw_agreed(
+        concat("the ranks do not fit together: rank 0 was started for ",
+               tasks.front(), " and rank ", rank, " for ", tasks[rank]),
+        ExitCode::kUsage);
+  }
+}
+
+}  // namespace osdn::apps

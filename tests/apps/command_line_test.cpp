@@ -1,0 +1,96 @@
+// Mistakes on the command line, in every program.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "osdn/core/concat.h"
+#include "support/mpirun.h"
+#include "support/program.h"
+
+namespace osdn {
+namespace {
+
+using test::Program;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+std::string path_of(const std::string& program) {
+  return concat(OSDN_BIN_DIR "/", program);
+}
+
+class CommandLinesOfRanks : public test::MpirunTest {
+ protected:
+  /// What ranks with these arguments say, which do not fit together.
+  static std::string refusal_of(const std::string& program,
+                                const std::vector<Words>& ranks) {
+    Words all;
+    for (const Words& arguments : ranks) {
+      const Words start = all.empty() ? test::mpirun(1) : Words{":", "-n", "1"};
+      all.insert(all.end(), start.begin(), start.end());
+      all.push_back(path_of(program));
+      all.insert(all.end(), arguments.begin(), arguments.end());
+    }
+    const auto start = std::chrono::steady_clock::now();
+    Program running(all);
+    EXPECT_NE(running.wait(), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - start,
+              std::chrono::seconds(60));
+    return running.err();
+  }
+};
+
+// Each rank has a command line of its own: what is wrong with one is said once,
+// with its number, and ends all.
+TEST_F(CommandLinesOfRanks, a_mistake_of_one_rank_is_said_and_ends_all) {
+  struct Case {
+    const char* program;
+    Words right, wrong;
+    const char* said;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"osdn-train",
+            {"--config", "none"},
+            {"--confg", "none"},
+            "did you mean --config?"},
+           {"osdn-eval",
+            {"--task", "ppl", "--model", "dummy"},
+            {"--task", "ppl", "--mode"},
+            "--mode"},
+           {"osdn-bench",
+            {"collectives"},
+            {"collectives", "--jsno", "a"},
+            "did you mean --json?"}}) {
+    for (const bool first : {true, false}) {
+      SCOPED_TRACE(concat(one.program, first ? ", rank 0" : ", rank 1"));
+      const std::string err =
+          refusal_of(one.program, first ? std::vector{one.wrong, one.right}
+                                        : std::vector{one.right, one.wrong});
+      const std::string rank = concat("rank ", first ? 0 : 1, ": ");
+      EXPECT_THAT(err, AllOf(HasSubstr(concat(one.program, ": error: ", rank)),
+                             HasSubstr(one.said)));
+      EXPECT_EQ(err.find(one.said), err.rfind(one.said));
+    }
+  }
+}
+
+TEST_F(CommandLinesOfRanks, ranks_with_different_tasks_are_named) {
+  EXPECT_THAT(refusal_of("osdn-train", {{"--config", "none"}, {"--help"}}),
+              HasSubstr("rank 1: --help or --version is asked for"));
+  EXPECT_THAT(
+      refusal_of("osdn-eval", {{"--task", "list"}, {"--compare", "a", "b"}}),
+      HasSubstr("rank 0 was started for --task list and rank 1 for --compare"));
+  EXPECT_THAT(
+      refusal_of("osdn-bench",
+                 {{"collectives"}, {"generate", "--config", "a"}}),
+      HasSubstr("rank 0 was started for collectives and rank 1 for generate"));
+}
+
+}  // namespace
+}  // namespace osdn
