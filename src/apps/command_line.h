@@ -110,6 +110,19 @@ inline std::string not_known(const std::string& name,
                   : "";
 }
 
+/// What was written in place of a subcommand, where the program needs one and
+/// got none.
+inline std::optional<std::string> wrong_subcommand(const CLI::App& app,
+                                                   int argc, char** argv) {
+  if (app.get_require_subcommand_min() == 0 || !app.get_subcommands().empty()) {
+    return std::nullopt;
+  }
+  for (int i = 1; i < argc; ++i) {
+    if (argv[i][0] != '-') return argv[i];
+  }
+  return std::nullopt;
+}
+
 inline std::string hints(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> known = long_options(app);
   std::string text;
@@ -137,6 +150,15 @@ inline std::optional<CommandLineEnd> try_parse(CLI::App& app, int argc,
     std::ostringstream out, err;
     if (app.exit(error, out, err) == 0) {
       return CommandLineEnd{ExitCode::kOk, out.str(), ""};
+    }
+    if (const auto wrong = wrong_subcommand(app, argc, argv)) {
+      std::vector<std::string> known;
+      for (const CLI::App* one : app.get_subcommands(nullptr)) {
+        known.push_back(one->get_name());
+      }
+      return CommandLineEnd{ExitCode::kUsage, "",
+                            not_known(*wrong, known, true) +
+                                "Run with --help for more information.\n"};
     }
     return CommandLineEnd{ExitCode::kUsage, "",
                           err.str() + hints(app, argc, argv)};

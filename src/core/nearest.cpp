@@ -44,7 +44,9 @@ std::optional<std::string> nearest(std::string_view word,
   std::size_t best_distance = 0;
   for (const std::string& candidate : known) {
     const std::size_t distance = edit_distance(word, candidate);
-    if (!best || distance < best_distance) {
+    if (!best || distance < best_distance ||
+        (distance == best_distance && candidate.starts_with(word) &&
+         !best->starts_with(word))) {
       best = candidate;
       best_distance = distance;
     }

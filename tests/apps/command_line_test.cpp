@@ -25,6 +25,63 @@ std::string path_of(const std::string& program) {
   return concat(OSDN_BIN_DIR "/", program);
 }
 
+/// What the program says on standard error before it ends with code 2.
+std::string refusal(const std::string& program, const Words& arguments) {
+  Words all = {path_of(program)};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  Program running(all);
+  EXPECT_EQ(running.wait(), 2) << program << running.err();
+  EXPECT_EQ(running.out(), "");
+  return running.err();
+}
+
+TEST(CommandLine, a_wrong_subcommand_comes_with_the_nearest_one) {
+  struct Case {
+    const char* program;
+    Words arguments;
+    const char* said;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"osdn-bench", {"trian"}, "trian is not known; did you mean train?"},
+           {"osdn-bench",
+            {"kernel", "--json", "x.json"},
+            "kernel is not known; did you mean kernels?"},
+           {"osdn-data",
+            {"tokenise", "a.txt", "--output", "b"},
+            "tokenise is not known; did you mean tokenize?"},
+           {"osdn-data",
+            {"train_tokenizer", "a.txt"},
+            "did you mean train-tokenizer?"},
+           {"osdn-convert",
+            {"from_hf", "a", "b"},
+            "from_hf is not known; did you mean from-hf?"},
+           {"osdn-convert", {"frobnicate"}, "expected one of from-hf, to-hf"},
+           {"osdn-bench", {}, "A subcommand is required"}}) {
+    EXPECT_THAT(refusal(one.program, one.arguments),
+                AllOf(HasSubstr(one.said), HasSubstr("--help"),
+                      Not(HasSubstr("not expected"))));
+  }
+}
+
+TEST(CommandLine, a_wrong_option_comes_with_the_nearest_one) {
+  struct Case {
+    const char* program;
+    Words arguments;
+    const char* meant;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"osdn-train", {"--confg", "a"}, "--config"},
+           {"osdn-eval", {"--taks", "ppl"}, "--task"},
+           {"osdn-generate", {"--promt", "a"}, "--prompt"},
+           {"osdn-data", {"verify", "a", "--tokeniser=b"}, "--tokenizer"},
+           {"osdn-convert", {"to-hf", "a", "b", "--dtyp", "fp32"}, "--dtype"},
+           {"osdn-bench", {"scaling", "--messured", "a"}, "--measured"},
+           {"osdn-bench", {"--vers"}, "--version"}}) {
+    EXPECT_THAT(refusal(one.program, one.arguments),
+                HasSubstr(concat("is not known; did you mean ", one.meant)));
+  }
+}
+
 class CommandLinesOfRanks : public test::MpirunTest {
  protected:
   /// What ranks with these arguments say, which do not fit together.
@@ -65,8 +122,8 @@ TEST_F(CommandLinesOfRanks, a_mistake_of_one_rank_is_said_and_ends_all) {
             "--mode"},
            {"osdn-bench",
             {"collectives"},
-            {"collectives", "--jsno", "a"},
-            "did you mean --json?"}}) {
+            {"colectives"},
+            "colectives is not known; did you mean collectives?"}}) {
     for (const bool first : {true, false}) {
       SCOPED_TRACE(concat(one.program, first ? ", rank 0" : ", rank 1"));
       const std::string err =

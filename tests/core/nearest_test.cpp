@@ -26,6 +26,13 @@ TEST(Nearest, picks_the_closest_and_the_first_of_equals) {
   EXPECT_EQ(nearest("beta3", known), "beta1");
 }
 
+TEST(Nearest, of_equals_the_one_that_goes_on) {
+  const std::vector<std::string> known = {"--help", "--version", "--verify"};
+  EXPECT_EQ(edit_distance("--vers", known[0]),
+            edit_distance("--vers", known[1]));
+  EXPECT_EQ(nearest("--vers", known), "--version");
+}
+
 TEST(Nearest, nothing_when_nothing_is_near) {
   const std::vector<std::string> known = {"beta1", "eps"};
   EXPECT_EQ(nearest("context_length", known), std::nullopt);

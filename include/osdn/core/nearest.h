@@ -13,8 +13,9 @@ namespace osdn {
 /// into `b` (optimal string alignment distance), ignoring case.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The word of `known` with the smallest distance to `word`, the first of
-/// equals; nothing when even that one is more than half as far as it is long.
+/// The word of `known` with the smallest distance to `word`, of equals the
+/// first that begins with it, or the first; nothing when even that one is more
+/// than half as far as it is long.
 std::optional<std::string> nearest(std::string_view word,
                                    std::span<const std::string> known);
 
