@@ -178,16 +178,16 @@ ExitCode bench_as_rank(const Arguments& args, osdn::dist::World& world,
 }
 
 /// One configuration with so many tokens: apart, then with each exchange.
-void train_once(const Arguments& args, const std::string& name,
+void train_once(const Arguments& args, const osdn::config::LoadRequest& asked,
                 osdn::config::Config config, osdn::dist::World& world,
                 osdn::bench::TrainReport& report) {
   for (const auto& speed : osdn::bench::time_apart(config, args.train, world)) {
-    report.add(name, config, speed);
+    report.add(asked, config, speed);
   }
   if (!world.transport()) return;
   for (const osdn::config::DistConfig& dist : exchanges(args, config.dist)) {
     config.dist = dist;
-    report.add(name, config,
+    report.add(asked, config,
                osdn::bench::time_linked(config, args.train, world));
   }
 }
@@ -199,17 +199,16 @@ void bench_configurations(Arguments args, Rank& rank) {
   if (args.tokens.empty()) args.tokens = {rank.device.is_cpu() ? 1024 : 65536};
   osdn::bench::TrainReport report(peak, rank.world.place());
   for (const std::string& name : args.configs) {
+    const osdn::config::LoadRequest asked{name, args.overrides};
     osdn::config::Config config;
-    rank.world.agree([&] {
-      config = osdn::config::load({name, args.overrides});
-    });
+    rank.world.agree([&] { config = osdn::config::load(asked); });
     if (config.training.threads == 0) config.training.threads = rank.cores;
     for (const std::int64_t tokens : args.tokens) {
       args.train.tokens = tokens;
       osdn::log::info(name, ": each measurement takes ",
                       args.train.warmup + args.train.steps, " steps of ",
                       tokens, " tokens");
-      train_once(args, name, config, rank.world, report);
+      train_once(args, asked, config, rank.world, report);
     }
   }
   std::cout << report.text();
@@ -230,6 +229,7 @@ ExitCode bench_collectives(const Arguments& args, osdn::dist::World& world) {
         osdn::bench::time_collectives(rank.world, rank.device, options);
     const osdn::dist::Place& place = rank.world.place();
     std::cout << osdn::bench::collectives_table(speeds, place);
+    rank.out["runs"] = args.collectives.runs;
     rank.out["collectives"] = osdn::bench::collectives_json(speeds, place);
   });
 }
@@ -259,6 +259,7 @@ ExitCode bench_generate(Arguments args) {
                      format_si(speed.decode_tokens_per_s)});
       out["generation"].push_back(
           {{"config", name},
+           {"set", args.overrides},
            {"device", speed.device},
            {"dtype", speed.dtype},
            {"sequences", batch},

@@ -217,7 +217,7 @@ struct ScalingCommand::State {
       scaling.compute = bench::split_step(config.model, *step_ms_ * 1e-3, copy);
     } else {
       const bench::MeasuredStep one =
-          bench::reference_of(measured.steps, name, 0);
+          bench::reference_of(measured.steps, {name, overrides_}, 0);
       scaling.tokens = tokens_.value_or(one.tokens);
       scaling.compute = bench::split_step(config.model, one.step_s, copy);
       const double ratio =
@@ -277,6 +277,7 @@ struct ScalingCommand::State {
     }
     std::cout << table.text() << "\n";
     return {{"config", name},
+            {"set", overrides_},
             {"tokens_per_gpu", scaling.tokens},
             {"micro_batches", scaling.micro_batches},
             {"forward_s", compute.forward_s},

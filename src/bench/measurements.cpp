@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "osdn/arch/parameter_table.h"
@@ -59,6 +60,15 @@ class Entry {
     }
     return found->get<std::string>();
   }
+  std::vector<std::string> texts(const char* key) const {
+    const json* found = find(key);
+    const bool sound =
+        found != nullptr && found->is_array() &&
+        std::all_of(found->begin(), found->end(),
+                    [](const json& one) { return one.is_string(); });
+    if (!sound) fail(concat("has no list of texts \"", key, "\""));
+    return found->get<std::vector<std::string>>();
+  }
   bool is_zero(const char* key) const { return *find(key) == 0; }
   bool has(const char* key) const { return find(key) != nullptr; }
   bool by_peer() const { return has("exchange") && text("exchange") == "peer"; }
@@ -89,6 +99,7 @@ void check_hosts(const Entry& entry, int ranks, int hosts) {
 MeasuredStep step_from(const Entry& entry) {
   MeasuredStep step;
   step.config = entry.text("config");
+  if (entry.has("set")) step.overrides = entry.texts("set");
   step.tokens = entry.count("tokens_per_step");
   step.step_s = entry.positive("step_s");
   step.ranks = entry.small("ranks", 1);
@@ -101,7 +112,7 @@ MeasuredStep step_from(const Entry& entry) {
   if (entry.has("memory_bytes") && !entry.is_zero("memory_bytes")) {
     step.memory_bytes = entry.positive("memory_bytes");
   }
-  step.dist = config::load({step.config, {}}).dist;
+  step.dist = config::load({step.config, step.overrides}).dist;
   if (entry.has("reduce_dtype")) {
     step.dist.reduce_dtype = entry.text("reduce_dtype");
     if (step.dist.reduce_dtype != "fp32" && step.dist.reduce_dtype != "bf16") {
@@ -218,23 +229,50 @@ StepCompute split_step(const config::ModelConfig& model, double step_s,
 
 namespace {
 
-bool is_reference(const MeasuredStep& step, const std::string& config,
+/// Values by key, the last of each; how ranks exchange is no part of a step of
+/// one.
+std::map<std::string, std::string> work_keys(
+    const std::vector<std::string>& overrides) {
+  std::map<std::string, std::string> values;
+  for (const std::string& one : overrides) {
+    const std::size_t equals = std::min(one.find('='), one.size());
+    if (one.starts_with("dist.")) continue;
+    values[one.substr(0, equals)] = one.substr(equals);
+  }
+  return values;
+}
+
+bool is_reference(const MeasuredStep& step, const config::LoadRequest& asked,
                   std::int64_t tokens) {
-  return step.ranks == 1 && short_name(step.config) == short_name(config) &&
+  return step.ranks == 1 &&
+         short_name(step.config) == short_name(asked.config) &&
+         work_keys(step.overrides) == work_keys(asked.overrides) &&
          (tokens == 0 || step.tokens == tokens);
 }
 
+/// "340m_osdn with --set training.recompute=true"
+std::string in_words(const std::string& config,
+                     const std::vector<std::string>& overrides) {
+  std::string text = config;
+  for (const auto& [key, value] : work_keys(overrides)) {
+    text += concat(" with --set ", key, value);
+  }
+  return text;
+}
+
 [[noreturn]] void fail_without_reference(const std::vector<MeasuredStep>& steps,
-                                         const std::string& config,
+                                         const config::LoadRequest& asked,
                                          std::int64_t tokens) {
   std::string known;
   for (const MeasuredStep& step : steps) {
     if (step.ranks > 1 || step.ranks_at_once > 1) continue;
-    known += concat(known.empty() ? "" : ", ", short_name(step.config), " of ",
+    known += concat(known.empty() ? "" : ", ",
+                    in_words(short_name(step.config), step.overrides), " of ",
                     step.tokens, " tokens");
   }
   throw Error(
-      concat("no step of one GPU is known for ", config,
+      concat("no step of one GPU is known for ",
+             in_words(asked.config, asked.overrides),
              tokens == 0 ? "" : concat(" of ", tokens, " tokens"),
              "; there are: ", known.empty() ? "none" : known,
              " (measure it with osdn-bench train --json, or say --step-ms)"),
@@ -244,22 +282,24 @@ bool is_reference(const MeasuredStep& step, const std::string& config,
 }  // namespace
 
 MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
-                          const std::string& config, std::int64_t tokens) {
+                          const config::LoadRequest& asked,
+                          std::int64_t tokens) {
   for (const MeasuredStep& step : steps) {
-    if (is_reference(step, config, tokens) && step.ranks_at_once == 1) {
+    if (is_reference(step, asked, tokens) && step.ranks_at_once == 1) {
       return step;
     }
   }
-  fail_without_reference(steps, config, tokens);
+  fail_without_reference(steps, asked, tokens);
 }
 
 MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
                           const MeasuredStep& step) {
+  const config::LoadRequest asked{step.config, step.overrides};
   const MeasuredStep* best = nullptr;
   int best_match = -1;
   for (const MeasuredStep& one : steps) {
     const bool beside = one.ranks_at_once == step.ranks;
-    if (!is_reference(one, step.config, step.tokens) ||
+    if (!is_reference(one, asked, step.tokens) ||
         (!beside && one.ranks_at_once > 1)) {
       continue;
     }
@@ -270,7 +310,7 @@ MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
       best = &one;
     }
   }
-  if (best == nullptr) fail_without_reference(steps, step.config, step.tokens);
+  if (best == nullptr) fail_without_reference(steps, asked, step.tokens);
   return *best;
 }
 

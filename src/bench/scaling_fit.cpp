@@ -47,7 +47,7 @@ Point point_of(const MeasuredTransfer& transfer) {
 }
 
 Point point_of(const MeasuredStep& step, const Measurements& measured) {
-  const config::Config config = config::load({step.config, {}});
+  const config::Config config = config::load({step.config, step.overrides});
   ScalingCase scaling;
   scaling.model = config.model;
   scaling.dist = step.dist;

@@ -53,9 +53,9 @@ std::string TrainReport::Entry::exchange() const {
                 ", ", dist.bucket_mb, " MB, ", speed.exchange);
 }
 
-void TrainReport::add(const std::string& name, const config::Config& config,
-                      const TrainSpeed& speed) {
-  Entry entry{name, config.dist, speed};
+void TrainReport::add(const config::LoadRequest& asked,
+                      const config::Config& config, const TrainSpeed& speed) {
+  Entry entry{asked, config.dist, speed};
   if (speed.company == Company::kLinked) {
     for (const Entry& before : entries_) {
       const double step_s = before.speed.step_s();
@@ -94,7 +94,7 @@ std::string TrainReport::speeds() const {
       return other_s > 0 ? percent(other_s / step_s) : "";
     };
     const std::optional<double> used = utilisation(speed);
-    table.add_row({entry.name, std::to_string(speed.parameters),
+    table.add_row({entry.asked.config, std::to_string(speed.parameters),
                    concat(speed.device, " ", speed.dtype),
                    std::to_string(speed.ranks.size()), entry.exchange(),
                    speed.micro_batches == 1
@@ -123,7 +123,7 @@ std::string TrainReport::ranks() const {
     const bool linked = speed.company == Company::kLinked;
     for (std::size_t i = 0; i < speed.ranks.size(); ++i) {
       const RankStep& rank = speed.ranks[i];
-      table.add_row({entry.name, entry.exchange(), std::to_string(i),
+      table.add_row({entry.asked.config, entry.exchange(), std::to_string(i),
                      milliseconds(rank.step_s),
                      linked ? milliseconds(rank.gradients_wait_s) : "",
                      linked ? milliseconds(rank.weights_wait_s) : "",
@@ -150,11 +150,13 @@ ordered_json TrainReport::row(const Entry& entry) const {
   const bool linked = speed.company == Company::kLinked;
   const std::optional<double> used = utilisation(speed);
   ordered_json row = {
-      {"config", entry.name},
+      {"config", entry.asked.config},
+      {"set", entry.asked.overrides},
       {"parameters", speed.parameters},
       {"ranks", linked ? speed.ranks.size() : 1},
       {"tokens_per_step", speed.tokens_per_step},
       {"micro_batches", speed.micro_batches},
+      {"document_tokens", speed.document_tokens},
       {"device", speed.device},
       {"dtype", speed.dtype},
       {"step_s", speed.step_s()},

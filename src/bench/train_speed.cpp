@@ -163,11 +163,10 @@ class Stepper {
         arch::count_parameters(arch::parameter_table(config_.model)).total;
     speed.tokens_per_step = options_.tokens;
     speed.micro_batches = options_.micro_batches;
+    speed.document_tokens =
+        std::min(options_.document_tokens, config_.data.sequence_length);
     speed.flops_per_token =
-        arch::flops_per_token(
-            config_.model,
-            std::min(options_.document_tokens, config_.data.sequence_length))
-            .total();
+        arch::flops_per_token(config_.model, speed.document_tokens).total();
     speed.steps = options_.steps;
     speed.loss_first = loss_first_;
     speed.loss_last = loss_last_;

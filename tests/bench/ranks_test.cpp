@@ -109,6 +109,53 @@ TEST_F(BenchRanks, steps_are_measured_alone_at_once_and_linked) {
   EXPECT_THAT(out_, HasSubstr("slowest"));
 }
 
+// What is measured, and what it is compared with, can be told from the file.
+TEST_F(BenchRanks, what_was_overridden_is_written_and_read) {
+  const json overridden = {"model.num_layers=2", "dist.bucket_mb=3"};
+  const json steps = train(2, {"--tokens", "40", "--set", overridden[0],
+                               "--set", overridden[1]})["training"];
+  ASSERT_EQ(steps.size(), 3U);
+  for (const json& step : steps) {
+    EXPECT_EQ(step["config"], config_.string());
+    EXPECT_EQ(step["set"], overridden);
+    EXPECT_EQ(step["document_tokens"], 20);
+  }
+  EXPECT_EQ(steps[2]["bucket_mb"], 3);
+  const Measurements measured = read_measurements(file("train.json"));
+  EXPECT_EQ(json(measured.steps[0].overrides), overridden);
+  EXPECT_EQ(measured.steps[0].dist.bucket_mb, 3);
+  const auto scaling = [&](const std::string& layers) {
+    return std::vector<std::string>{OSDN_BIN_DIR "/osdn-bench",
+                                    "scaling",
+                                    "--config",
+                                    config_.string(),
+                                    "--gpus",
+                                    "1,2",
+                                    "--gpus-per-host",
+                                    "1",
+                                    "--set",
+                                    "model.num_layers=" + layers,
+                                    "--measured",
+                                    file("train.json").string(),
+                                    "--json",
+                                    file("scaling.json").string()};
+  };
+  test::Program same(scaling("2"));
+  EXPECT_EQ(same.wait(), 0) << same.err();
+  EXPECT_EQ(json::parse(read_file(file("scaling.json")))["scaling"][0]["set"],
+            json({"model.num_layers=2"}));
+  test::Program other(scaling("1"));
+  EXPECT_EQ(other.wait(), 2);
+  EXPECT_THAT(other.err(), HasSubstr("with --set model.num_layers=1"));
+
+  const json generated = figures(
+      1,
+      {"generate", "--config", config_.string(), "--sequences", "1",
+       "--prompt-tokens", "8", "--new-tokens", "2", "--set", overridden[0]},
+      "generate.json")["generation"][0];
+  EXPECT_EQ(generated["set"], json({overridden[0]}));
+}
+
 // The loss is a sum over all ranks and passes, whatever their number.
 TEST_F(BenchRanks, passes_and_ranks_share_a_step) {
   const json one = train(1, {"--tokens", "80"})["training"];

@@ -225,7 +225,7 @@ TEST(ScalingFit, compares_a_step_with_the_nearest_one_apart) {
   const auto nearest = [&] { return reference_of(steps, linked).step_s; };
   add(9, 3, 4);  // of three ranks
   EXPECT_THROW(nearest(), Error);
-  EXPECT_THROW(reference_of(steps, linked.config, 0), Error);
+  EXPECT_THROW(reference_of(steps, {linked.config, {}}, 0), Error);
   add(1, 1, 1);
   EXPECT_EQ(nearest(), 1);
   add(2, 2, 1);
@@ -234,7 +234,43 @@ TEST(ScalingFit, compares_a_step_with_the_nearest_one_apart) {
   EXPECT_EQ(nearest(), 3);
   add(4, 2, 4);
   EXPECT_EQ(nearest(), 4);
-  EXPECT_EQ(reference_of(steps, linked.config, 0).step_s, 1);
+  EXPECT_EQ(reference_of(steps, {linked.config, {}}, 0).step_s, 1);
+}
+
+// A step of another model, or computed in another way, is none to compare with;
+// what ranks exchange has no part in it.
+TEST(ScalingFit, compares_what_was_measured_with_the_same_overrides) {
+  MeasuredStep one;
+  one.config = "340m_deltanet.json";
+  one.tokens = 1024;
+  std::vector<MeasuredStep> steps;
+  const auto add = [&](double step_s, std::vector<std::string> overrides) {
+    one.step_s = step_s;
+    one.overrides = std::move(overrides);
+    steps.push_back(one);
+  };
+  add(1, {});
+  add(2, {"model.num_layers=2"});
+  add(3, {"dist.bucket_mb=9", "model.num_layers=1", "model.num_layers=4"});
+  const auto found = [&](std::vector<std::string> overrides) {
+    return reference_of(steps, {"340m_deltanet", std::move(overrides)}, 0)
+        .step_s;
+  };
+  EXPECT_EQ(found({}), 1);
+  EXPECT_EQ(found({"dist.reduce_dtype=bf16"}), 1);
+  EXPECT_EQ(found({"model.num_layers=2", "dist.bucket_mb=1"}), 2);
+  EXPECT_EQ(found({"model.num_layers=4"}), 3);
+  EXPECT_THAT(
+      test::message_of([&] { found({"model.num_layers=3"}); },
+                       ExitCode::kUsage),
+      testing::AllOf(HasSubstr("for 340m_deltanet with --set "
+                               "model.num_layers=3; there are: 340m_deltanet "
+                               "of 1024 tokens, 340m_deltanet with --set "
+                               "model.num_layers=2 of")));
+  MeasuredStep linked = one;
+  linked.ranks = 2;
+  linked.overrides = {"model.num_layers=2"};
+  EXPECT_EQ(reference_of(steps, linked).step_s, 2);
 }
 
 TEST(ScalingFit, takes_a_sum_for_two_exchanges) {
@@ -294,7 +330,8 @@ TEST(H200Measurements, are_those_of_the_page) {
     if (!std::regex_search(line, match, row)) continue;
     const auto title = titles.find(match[1]);
     if (title == titles.end()) continue;
-    const MeasuredStep step = reference_of(measured.steps, title->second, 0);
+    const MeasuredStep step =
+        reference_of(measured.steps, {title->second, {}}, 0);
     EXPECT_DOUBLE_EQ(step.step_s, std::stod(match[2]) * 1e-3) << line;
     EXPECT_DOUBLE_EQ(step.memory_bytes, std::stod(match[3]) * (1 << 30));
     ++seen;

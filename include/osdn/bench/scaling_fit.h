@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "osdn/bench/scaling.h"
+#include "osdn/config/reader.h"
 
 namespace osdn::bench {
 
@@ -15,6 +16,7 @@ namespace osdn::bench {
 /// train`.
 struct MeasuredStep {
   std::string config{};
+  std::vector<std::string> overrides{};  ///< of its keys, as osdn-bench --set
   int ranks = 1;
   int hosts = 1;
   /// Of a step of one rank: so many took one each at the same time, and this is
@@ -50,9 +52,11 @@ struct Measurements {
 /// Reads
 ///
 ///   {"copy_bytes_per_s": 4.27e12,
-///    "training": [{"config": "340m_osdn_apf.json", "tokens_per_step": 65536,
-///                  "step_s": 0.35, "memory_bytes": 6e10, "ranks": 2,
-///                  "hosts": 1, "micro_batches": 1, "reduce_dtype": "fp32",
+///    "training": [{"config": "340m_osdn_apf.json",
+///                  "set": ["training.recompute=true"],
+///                  "tokens_per_step": 65536, "step_s": 0.35,
+///                  "memory_bytes": 6e10, "ranks": 2, "hosts": 1,
+///                  "micro_batches": 1, "reduce_dtype": "fp32",
 ///                  "shard_optimizer": true, "bucket_mb": 25,
 ///                  "exchange": "nccl"}],
 ///    "collectives": [{"operation": "reduce_scatter", "ranks": 2, "hosts": 1,
@@ -60,9 +64,10 @@ struct Measurements {
 ///
 /// where tokens_per_step are those of each rank, and all but config,
 /// tokens_per_step and step_s, or ranks, bytes and seconds, may be left out:
-/// one rank, one host, one micro-batch, what the configuration says, a
-/// reduce-scatter or all-gather, and an exchange other than "peer". Other keys
-/// are not looked at. Throws Error (kBadInput) with the file and the place.
+/// nothing overridden, one rank, one host, one micro-batch, what the
+/// configuration says, a reduce-scatter or all-gather, and an exchange other
+/// than "peer". Other keys are not looked at. Throws Error (kBadInput) with the
+/// file and the place.
 Measurements read_measurements(const std::filesystem::path& file);
 /// Of several files, together; the copy rate is the first one's that has it.
 Measurements read_measurements(const std::vector<std::filesystem::path>& files);
@@ -72,10 +77,12 @@ Measurements read_measurements(const std::vector<std::filesystem::path>& files);
 StepCompute split_step(const config::ModelConfig& model, double step_s,
                        double copy_bytes_per_s);
 
-/// That of one rank alone with this configuration, for a step of `tokens` where
-/// there is one (0: any). Throws Error when there is none.
+/// That of one rank alone with this configuration, whose overrides are the same
+/// but for those of `dist`, for a step of `tokens` where there is one (0: any).
+/// Throws Error when there is none.
 MeasuredStep reference_of(const std::vector<MeasuredStep>& steps,
-                          const std::string& config, std::int64_t tokens);
+                          const config::LoadRequest& asked,
+                          std::int64_t tokens);
 /// That of one rank that the step of several is to be compared with: with the
 /// same tokens, and where there is one, with the same micro-batches, and of the
 /// slowest of as many ranks. Throws Error when there is none.

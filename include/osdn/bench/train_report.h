@@ -8,6 +8,7 @@
 
 #include "osdn/bench/train_speed.h"
 #include "osdn/config/config.h"
+#include "osdn/config/reader.h"
 #include "osdn/dist/place.h"
 
 namespace osdn::bench {
@@ -19,9 +20,10 @@ class TrainReport {
   TrainReport(std::optional<double> peak_flops, const dist::Place& place)
       : peak_flops_(peak_flops), place_(place) {}
 
-  /// `config` is what was asked for, with the exchange that was measured.
-  /// Speeds of a linked model are set against those apart that were added last.
-  void add(const std::string& name, const config::Config& config,
+  /// `asked` is the configuration by name and overrides, `config` what it came
+  /// to, with the exchange that was measured. Speeds of a linked model are set
+  /// against those apart that were added last.
+  void add(const config::LoadRequest& asked, const config::Config& config,
            const TrainSpeed& speed);
 
   /// A line each; where there are several ranks, a line of each rank, too.
@@ -31,7 +33,7 @@ class TrainReport {
 
  private:
   struct Entry {
-    std::string name{};
+    config::LoadRequest asked{};
     config::DistConfig dist{};
     TrainSpeed speed{};
     // Steps apart that it is set against; 0 where there is none.

@@ -45,9 +45,10 @@ struct TrainSpeed {
   std::int64_t parameters = 0;
   std::int64_t tokens_per_step = 0;  ///< of each rank
   std::int64_t micro_batches = 1;
-  double flops_per_token = 0;  ///< arch::flops_per_token
-  int steps = 0;               ///< timed
-  double loss_first = 0;       ///< rank 0's, warm-up included
+  std::int64_t document_tokens = 0;  ///< most of each
+  double flops_per_token = 0;        ///< arch::flops_per_token
+  int steps = 0;                     ///< timed
+  double loss_first = 0;             ///< rank 0's, warm-up included
   double loss_last = 0;
 
   std::size_t fastest() const;
