@@ -50,7 +50,6 @@ Trainer::Trainer(const TrainerParts& parts)
       agenda_(parts.config, parts.resumed ? parts.state.step : -1),
       saver_(parts.store, parts.world),
       config_json_(config::to_json(parts.config)) {
-  step_meter_.sample(parts.state.train_seconds, parts.state.step);
   token_meter_.sample(parts.state.train_seconds, parts.state.tokens);
 }
 
@@ -147,7 +146,7 @@ void Trainer::take_step(const data::StepBatch& batch, bool last,
   state.tokens += batch.tokens;
   state.train_seconds += seconds;
   state.optimizer = parts_.adamw.counters();
-  step_meter_.sample(state.train_seconds, state.step);
+  time_left_.step(seconds);
   token_meter_.sample(state.train_seconds, state.tokens);
 
   report::StepRecord record;
@@ -179,8 +178,10 @@ void Trainer::take_step(const data::StepBatch& batch, bool last,
     throw_unsaved();  // what is not finite stays so: nothing is left to gain
   }
   if (agenda_.save_due(step, last) || (save_wanted_ && agenda_.unsaved(step))) {
+    const Clock::time_point save_start = Clock::now();
     settle(saver_.finish());
     begin_save();
+    time_left_.save(seconds_since(save_start));
   }
   save_wanted_ = false;
 }
@@ -201,15 +202,15 @@ void Trainer::look_for_requests() {
 }
 
 double Trainer::seconds_left() const {
-  const std::optional<double> rate = step_meter_.rate();
+  const std::int64_t step = parts_.state.step;
+  // This step's own validation and save come behind its line.
+  const std::optional<double> left = time_left_.seconds(
+      {.steps = parts_.config.training.steps - step,
+       .validations = parts_.validation ? agenda_.validations_from(step) : 0,
+       .saves = agenda_.saves_from(step)});
   const std::optional<double> limit = parts_.stop.seconds_left();
-  if (!rate || *rate <= 0) {
-    return limit.value_or(-1);
-  }
-  const double left =
-      static_cast<double>(parts_.config.training.steps - parts_.state.step) /
-      *rate;
-  return limit ? std::min(left, std::max(0.0, *limit)) : left;
+  if (!limit) return left.value_or(-1);
+  return std::max(0.0, std::min(left.value_or(*limit), *limit));
 }
 
 void Trainer::show(const report::StepRecord& record, bool last) {
@@ -231,6 +232,7 @@ void Trainer::show(const report::StepRecord& record, bool last) {
 }
 
 void Trainer::validate_into(report::StepRecord& record) {
+  const Clock::time_point start = Clock::now();
   record.validation =
       validate(parts_.model, *parts_.validation, parts_.world, [this] {
         look_for_requests();
@@ -242,6 +244,7 @@ void Trainer::validate_into(report::StepRecord& record) {
               " was left unfinished; a resume makes up for it");
     return;
   }
+  time_left_.validation(seconds_since(start));
   if (first_) {
     line_.print(report::format_validation_line(
         record.step, record.validation->loss, record.validation->tokens));

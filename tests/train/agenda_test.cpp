@@ -30,6 +30,23 @@ TEST(Agenda, everything_is_due_at_its_multiples_and_at_the_end) {
   EXPECT_EQ(saves, (std::vector<int>{4, 8, 12, 13}));
 }
 
+TEST(Agenda, counts_what_is_ahead) {
+  for (const std::int64_t every : {0, 1, 3, 4, 13, 100}) {
+    config::Config config = config_of(1, every, every);
+    config.training.steps = 13;
+    const Agenda agenda(config);
+    for (std::int64_t from = 1; from <= 14; ++from) {
+      std::int64_t validations = 0, saves = 0;
+      for (std::int64_t step = from; step <= 13; ++step) {
+        validations += agenda.validation_due(step, step == 13) ? 1 : 0;
+        saves += agenda.save_due(step, step == 13) ? 1 : 0;
+      }
+      EXPECT_EQ(agenda.validations_from(from), validations) << from;
+      EXPECT_EQ(agenda.saves_from(from), saves) << from;
+    }
+  }
+}
+
 TEST(Agenda, zero_means_never_but_the_end_is_saved) {
   const Agenda agenda(config_of(1, 0, 0));
   EXPECT_FALSE(agenda.validation_due(1000, true));

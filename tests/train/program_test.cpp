@@ -123,6 +123,8 @@ TEST(OsdnTrain, O3_into_a_file_it_prints_plain_lines) {
     EXPECT_THAT(program.out(), HasSubstr(line));
   }
   EXPECT_THAT(program.out(), Not(HasSubstr("step  4/12")));
+  EXPECT_THAT(program.out(), testing::ContainsRegex(
+                                 "step  3/12 .* tok/s  [0-9]+:[0-9]+ left\n"));
   EXPECT_THAT(program.out() + program.err(),
               AllOf(Not(HasSubstr("\r")), Not(HasSubstr("\x1b"))));
 }

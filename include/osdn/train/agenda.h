@@ -24,6 +24,9 @@ class Agenda {
   /// At multiples of checkpoint.every, after the last step, and when a retry
   /// is due.
   bool save_due(std::int64_t step, bool last) const;
+  /// How many of them are due from this step to training.steps, both included.
+  std::int64_t validations_from(std::int64_t step) const;
+  std::int64_t saves_from(std::int64_t step) const;
   /// True when the state after this step is not on disk yet.
   bool unsaved(std::int64_t step) const { return step != saved_step_; }
 
@@ -31,6 +34,7 @@ class Agenda {
   void save_failed(std::int64_t step);
 
  private:
+  std::int64_t steps_;  ///< training.steps
   std::int64_t line_every_;
   std::int64_t validate_every_;
   std::int64_t save_every_;

@@ -16,6 +16,7 @@
 #include "osdn/report/live_line.h"
 #include "osdn/report/rate_meter.h"
 #include "osdn/report/step_log.h"
+#include "osdn/report/time_left.h"
 #include "osdn/train/agenda.h"
 #include "osdn/train/gradient_observer.h"
 #include "osdn/train/pass_runner.h"
@@ -78,6 +79,7 @@ class Trainer {
   bool save();
   void save_or_throw();
   [[noreturn]] void throw_unsaved() const;
+  /// Negative where it is not known.
   double seconds_left() const;
 
   TrainerParts parts_;
@@ -89,7 +91,7 @@ class Trainer {
   bool save_wanted_ = false;
   report::LiveLine line_;
   report::RateMeter token_meter_;
-  report::RateMeter step_meter_;
+  report::TimeLeft time_left_;
   std::string config_json_;
   std::string log_problem_;
   std::string save_problem_;    ///< of the latest save, empty after a good one
