@@ -59,7 +59,7 @@ class Bell {
 void check(const WatchOptions& options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size ||
       !(options.timeout.count() > 0) ||
-      (options.size > 1 && !options.on_failure)) {
+      ((options.size > 1 || options.look) && !options.on_failure)) {
     throw Error(
         concat("a watch needs a rank below its size, a time-out and "
                "what to do on a failure; got rank ",
@@ -82,6 +82,7 @@ struct Watch::State {
 
   void run();
   void watch();
+  std::optional<RankFailure> find();
   void show_life();
   void hear(Seat& seat);
   void hear_own();
@@ -153,15 +154,18 @@ void Watch::State::watch() {
     // What came while this process was stopped counts before the silence.
     for (Seat& seat : seats) hear(seat);
     hear_own();
-    // Rank 0 alone knows how far every rank has come.
-    const TimePoint now = Clock::now();
-    if (const auto found =
-            options.rank == 0 ? roster->find(now) : roster->find_silent(now)) {
-      note(*found, options.rank);
-    }
+    if (const auto found = find()) note(*found, options.rank);
     const std::lock_guard lock(mutex);
     if (stopped) return;
   }
+}
+
+/// Rank 0 alone knows how far every rank has come. One without others waits for
+/// none.
+std::optional<RankFailure> Watch::State::find() {
+  if (options.size == 1) return std::nullopt;
+  const TimePoint now = Clock::now();
+  return options.rank == 0 ? roster->find(now) : roster->find_silent(now);
 }
 
 void Watch::State::show_life() {
@@ -270,8 +274,9 @@ Watch::Watch(const WatchOptions& options,
   check(options);
   state_ = std::make_unique<State>(options);
   State& state = *state_;
-  if (options.size == 1) return;
-  state.seats = meet(options, broadcast);
+  const bool alone = options.size == 1;
+  if (alone && !options.look) return;
+  if (!alone) state.seats = meet(options, broadcast);
   state.bell.emplace();
   std::vector<Roster::Member> members;
   if (options.rank == 0) members.push_back({0, options.host});

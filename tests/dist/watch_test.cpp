@@ -229,6 +229,33 @@ TEST(Watch, one_rank_has_nothing_to_watch) {
   watch.leave();
 }
 
+// A launcher that is gone, for example, which no other rank would see.
+TEST(Watch, one_rank_sees_its_own_trouble) {
+  ForkedRanks ranks(1, [&](ForkedRanks& self, int rank) {
+    WatchOptions options = options_of(self, rank, 1, kSoon);
+    const auto start = std::chrono::steady_clock::now();
+    options.look = [start]() -> std::string {
+      const auto now = std::chrono::steady_clock::now();
+      return now - start < 2 * kSoon ? "" : "its launcher has ended";
+    };
+    Watch watch(options, broadcast_of(self, rank));
+    // It waits for no one, however long, and nothing else is looked for.
+    watch.waiting("the sum of losses", 1);
+    for (;;) ::pause();
+  });
+  EXPECT_EQ(ranks.wait(0), kFailed);
+  EXPECT_EQ(ranks.said(0), "rank 0 (host h0): its launcher has ended");
+}
+
+TEST(Watch, one_rank_without_trouble_ends_well) {
+  WatchOptions options;
+  options.look = [] { return std::string(); };
+  options.on_failure = [](const RankFailure&) { FAIL(); };
+  Watch watch(options, [](const std::string& text) { return text; });
+  watch.working("step 1");
+  watch.leave();
+}
+
 TEST(Watch, what_cannot_be_watched_is_refused) {
   for (const auto& [rank, size, timeout] :
        std::vector<std::tuple<int, int, double>>{

@@ -65,7 +65,8 @@ class Watch {
   /// Collective. `broadcast` gives every rank the text of rank 0 (how to reach
   /// it). Returns when all are connected; throws Error naming the ranks that
   /// are not, the addresses that were tried and what to set, after `timeout`.
-  /// With one rank there is nothing to connect and no thread.
+  /// With one rank there is nothing to connect, and only `look` to call;
+  /// without it no thread.
   Watch(const WatchOptions& options,
         const std::function<std::string(const std::string&)>& broadcast);
   /// Without leave() the others take it for a crash.

@@ -80,7 +80,7 @@ class World {
   void run(const std::function<void()>& work);
 
   /// Collective: from now on the ranks look after each other (watch.h), and
-  /// after their launcher.
+  /// after their launcher, if there is one.
   void start_watch(WatchOptions options);
   /// From now on all ranks come to the same collective calls in step: one that
   /// does not is looked for, not only one that is gone.
