@@ -15,10 +15,16 @@ std::string host_name() {
 }
 
 std::optional<std::string> launched_rank() {
+  return launched_rank(env);
+}
+
+std::optional<std::string> launched_rank(
+    const std::function<std::optional<std::string>(const std::string&)>&
+        variable) {
   constexpr std::array kNames = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
                                  "PMI_RANK", "PMI_ID"};
   for (const char* name : kNames) {
-    if (auto rank = env(name)) return rank;
+    if (auto rank = variable(name)) return rank;
   }
   return {};
 }

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "arrivals.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
 #include "osdn/core/host.h"
@@ -58,12 +59,13 @@ class MpiTransport final : public Transport {
   }
 
   void wait_for_start(std::chrono::duration<double> timeout) {
-    try {
-      started_->wait(timeout);
-    } catch (...) {
-      abandoned_ = true;
-      throw;
+    abandoned_ = true;
+    if (!started_->wait_for(timeout)) {
+      throw Error(concat("the ranks have not come together within ",
+                         timeout.count(), " s: ", who_is_missing(),
+                         " (OSDN_START_TIMEOUT gives them more seconds)"));
     }
+    abandoned_ = false;
   }
 
   Place place() const override { return place_; }
@@ -123,6 +125,7 @@ class MpiTransport final : public Transport {
   void swap_with_all(const To& to, std::byte* into, std::int64_t bytes,
                      const std::string& what) {
     std::vector<MPI_Request> requests;
+    std::vector<int> senders;  // of every other request
     for (int rank = 0; rank < place_.size; ++rank) {
       if (rank == place_.rank) continue;
       for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
@@ -130,24 +133,43 @@ class MpiTransport final : public Transport {
         check(MPI_Irecv(into + rank * bytes + begin, count, MPI_BYTE, rank, 0,
                         world_, &requests.emplace_back()),
               what);
+        senders.push_back(rank);
         check(MPI_Isend(to(rank) + begin, count, MPI_BYTE, rank, 0, world_,
                         &requests.emplace_back()),
               what);
       }
     }
-    finish(requests, what);
+    finish(requests, senders, what);
+  }
+
+  // Says whose part of the job has not come.
+  void tell_lacking(const std::vector<MPI_Request>& requests,
+                    const std::vector<int>& senders, const std::string& what) {
+    std::vector<int> ranks;
+    for (std::size_t i = 0; i < senders.size(); ++i) {
+      int done = 0;
+      check(MPI_Request_get_status(requests[2 * i], &done, MPI_STATUS_IGNORE),
+            what);
+      if (done == 0 && (ranks.empty() || ranks.back() != senders[i])) {
+        ranks.push_back(senders[i]);
+      }
+    }
+    current_->lacks(std::move(ranks));
   }
 
   // Waits without spinning: the cores are the computation's.
-  void finish(std::vector<MPI_Request>& requests, const std::string& what) {
+  void finish(std::vector<MPI_Request>& requests,
+              const std::vector<int>& senders, const std::string& what) {
     using namespace std::chrono_literals;
     constexpr int kEager = 200;
-    for (int turn = 0;; ++turn) {
+    constexpr int kTell = 25 * kEager;  // a second
+    for (int turn = 1;; ++turn) {
       int done = 0;
       check(MPI_Testall(static_cast<int>(requests.size()), requests.data(),
                         &done, MPI_STATUSES_IGNORE),
             what);
       if (done != 0) return;
+      if (turn % kTell == 0) tell_lacking(requests, senders, what);
       if (turn < kEager) {
         std::this_thread::yield();
       } else {
@@ -167,6 +189,7 @@ class MpiTransport final : public Transport {
   }
 
   void run() {
+    show_arrival();
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
@@ -175,6 +198,7 @@ class MpiTransport final : public Transport {
       jobs_.pop_front();
       lock.unlock();
       std::exception_ptr error;
+      current_ = job.pending.get();
       try {
         job.work();
       } catch (...) {
@@ -190,6 +214,7 @@ class MpiTransport final : public Transport {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
+  Pending* current_ = nullptr;  ///< the thread's own
   bool stop_ = false;
   std::atomic<bool> abandoned_{false};
   std::thread thread_;

@@ -1,6 +1,7 @@
 #include "osdn/dist/world.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -22,6 +23,21 @@ namespace {
 constexpr std::chrono::seconds kWatchFirst{3};
 // With a watch, which ends the process when no end can be hoped for.
 constexpr std::chrono::hours kForEver{24 * 365};
+
+std::chrono::duration<double> start_timeout() {
+  const auto text = env("OSDN_START_TIMEOUT");
+  if (!text || text->empty()) return std::chrono::seconds(120);
+  double seconds = 0;
+  const char* const end = text->data() + text->size();
+  const auto [rest, fault] = std::from_chars(text->data(), end, seconds);
+  if (fault != std::errc() || rest != end ||
+      !(seconds >= 1 && seconds <= 1e6)) {
+    throw Error(concat("OSDN_START_TIMEOUT is \"", *text,
+                       "\"; expected seconds from 1 to 1000000"),
+                ExitCode::kUsage);
+  }
+  return std::chrono::duration<double>(seconds);
+}
 
 void refuse_copies() {
   const auto tasks = env("SLURM_STEP_NUM_TASKS");
@@ -61,8 +77,7 @@ Error unpack(const std::string& text) {
 
 }  // namespace
 
-World::World(std::chrono::duration<double> timeout)
-    : timeout_(timeout), transport_(join_ranks(timeout)) {
+World::World() : timeout_(start_timeout()), transport_(join_ranks(timeout_)) {
   if (transport_) {
     place_ = transport_->place();
     try {

@@ -1,6 +1,7 @@
 #pragma once
 // The machine that the process runs on, and the launcher that started it.
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -14,5 +15,9 @@ std::string host_name();
 /// launcher through PMIx (srun --mpi=pmix, prun); MPICH's mpiexec and srun
 /// --mpi=pmi2.
 std::optional<std::string> launched_rank();
+/// The same of another process, whose variables `variable` returns.
+std::optional<std::string> launched_rank(
+    const std::function<std::optional<std::string>(const std::string&)>&
+        variable);
 
 }  // namespace osdn

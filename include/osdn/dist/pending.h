@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace osdn::dist {
 
@@ -13,12 +14,17 @@ class Pending {
  public:
   explicit Pending(std::string what) : what_(std::move(what)) {}
 
-  /// Returns when it is done; rethrows its error. Throws Error naming it when
-  /// it is not done in time; its memory must then stay untouched.
+  /// Returns when it is done; rethrows its error. Throws Error naming it, and
+  /// the ranks that it lacks, when it is not done in time; its memory must then
+  /// stay untouched.
   void wait(std::chrono::duration<double> timeout);
+  /// The same, but false when it is not done in time.
+  bool wait_for(std::chrono::duration<double> timeout);
 
   /// By the thread that does it.
   void finish(std::exception_ptr error = {});
+  /// By that thread: these ranks have not done their part.
+  void lacks(std::vector<int> ranks);
   const std::string& what() const { return what_; }
 
  private:
@@ -26,6 +32,7 @@ class Pending {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
+  std::vector<int> lacking_;
   std::exception_ptr error_;
 };
 

@@ -42,15 +42,15 @@ class AgreedError : public Error {
 class World {
  public:
   /// Joins the ranks that a launcher started, or is one rank alone without
-  /// MPI. Throws Error when MPI does not start within `timeout`, or when a
-  /// launcher started several ranks of a program that was built without MPI.
-  explicit World(std::chrono::duration<double> timeout = kStartTimeout);
+  /// MPI. Until set_timeout() it waits OSDN_START_TIMEOUT seconds for the
+  /// others, else 120. Throws Error naming those that have not come when MPI
+  /// does not start in that time, and when a launcher started several ranks of
+  /// a program that was built without MPI.
+  World();
   /// Parts from the others; without waiting for them after a run() that failed.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
-
-  static constexpr std::chrono::duration<double> kStartTimeout{120};
 
   const Place& place() const { return place_; }
   /// How long every call below waits for the others.
