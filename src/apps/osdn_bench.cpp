@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,7 @@
 #include "osdn/ops/gpu.h"
 #include "osdn/report/format.h"
 #include "osdn/report/table.h"
+#include "output_files.h"
 #include "scaling_command.h"
 
 namespace {
@@ -384,6 +386,29 @@ CLI::App* add_generate(CLI::App& app, Arguments& args) {
   return generate;
 }
 
+/// Throws Error (kUsage) for what would be found out after the work alone.
+void check_arguments(const Arguments& args, osdn::dist::World& world) {
+  using OptionalPath = std::optional<std::filesystem::path>;
+  const OptionalPath json = args.json.empty() ? OptionalPath() : args.json;
+  osdn::apps::check_output("--json", json, {});
+  if (args.every_exchange && !world.transport()) {
+    throw osdn::Error(
+        "--every-exchange has no effect without ranks that exchange "
+        "something; start them with mpirun -n, or leave it out",
+        ExitCode::kUsage);
+  }
+  if (args.trace.empty()) return;
+  osdn::apps::check_output(
+      "--trace", args.trace,
+      json ? std::vector{*json} : std::vector<std::filesystem::path>());
+  if (args.configs.size() > 1 || args.tokens.size() > 1) {
+    throw osdn::Error(
+        "--trace takes one configuration and one number of tokens, each of "
+        "which would write over the last; give each a call",
+        ExitCode::kUsage);
+  }
+}
+
 ExitCode bench(int argc, char** argv) {
   CLI::App app(
       "Measures this machine: operators, training, generation, what its ranks "
@@ -409,6 +434,7 @@ ExitCode bench(int argc, char** argv) {
   if (const auto code = osdn::apps::join_ranks(end, world)) return *code;
   osdn::apps::check_same_task(*world,
                               app.get_subcommands().front()->get_name());
+  world->agree([&] { check_arguments(args, *world); });
   ExitCode code = ExitCode::kOk;
   world->run([&] {
     code = kernels->parsed()       ? bench_kernels(args)

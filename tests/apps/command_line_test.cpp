@@ -11,6 +11,7 @@
 #include "osdn/core/concat.h"
 #include "support/mpirun.h"
 #include "support/program.h"
+#include "support/temp_dir.h"
 
 namespace osdn {
 namespace {
@@ -79,6 +80,39 @@ TEST(CommandLine, a_wrong_option_comes_with_the_nearest_one) {
            {"osdn-bench", {"--vers"}, "--version"}}) {
     EXPECT_THAT(refusal(one.program, one.arguments),
                 HasSubstr(concat("is not known; did you mean ", one.meant)));
+  }
+}
+
+TEST(CommandLine, what_would_have_no_effect_or_be_lost_is_refused) {
+  const test::TempDir folder;
+  const std::string nowhere = (folder / "nowhere/x.json").string();
+  const std::string file = (folder / "x.json").string();
+  struct Case {
+    const char* program;
+    Words arguments;
+    const char* said;
+  };
+  const Words train = {"train", "--config", "none"};
+  const auto with = [&](Words more) {
+    Words all = train;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"osdn-bench", with({"--every-exchange"}), "mpirun -n"},
+           {"osdn-bench", with({"--json", nowhere}), "no file can be made"},
+           {"osdn-bench", with({"--trace", nowhere}), "no file can be made"},
+           {"osdn-bench", with({"--json", file, "--trace", file}),
+            "give it a name of its own"},
+           {"osdn-bench", with({"--trace", file, "--tokens", "40,80"}),
+            "one number of tokens"},
+           {"osdn-bench",
+            {"train", "--config", "a,b", "--trace", file},
+            "one configuration"},
+           {"osdn-bench",
+            {"collectives", "--json", nowhere},
+            "no file can be made"}}) {
+    EXPECT_THAT(refusal(one.program, one.arguments), HasSubstr(one.said));
   }
 }
 
