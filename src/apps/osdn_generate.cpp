@@ -52,8 +52,10 @@ void add_prompt_options(CLI::App& app, Arguments& args) {
   app.add_option("--split", args.prompts.split,
                  ".txt: what a prompt is: lines, file, blank-lines or "
                  "marker:STRING")
+      ->needs("--prompt-file")
       ->capture_default_str();
   app.add_option("--field", args.prompts.field, ".jsonl: the key of the prompt")
+      ->needs("--prompt-file")
       ->capture_default_str();
   app.add_option("--bos", args.generate.bos,
                  "begin token in front of a prompt: auto (as in training), 0 "

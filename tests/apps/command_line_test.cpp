@@ -111,7 +111,13 @@ TEST(CommandLine, what_would_have_no_effect_or_be_lost_is_refused) {
             "one configuration"},
            {"osdn-bench",
             {"collectives", "--json", nowhere},
-            "no file can be made"}}) {
+            "no file can be made"},
+           {"osdn-generate",
+            {"--model", "a", "--prompt", "b", "--split", "file"},
+            "--split requires --prompt-file"},
+           {"osdn-generate",
+            {"--model", "a", "--field", "b"},
+            "--field requires --prompt-file"}}) {
     EXPECT_THAT(refusal(one.program, one.arguments), HasSubstr(one.said));
   }
 }
