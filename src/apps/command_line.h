@@ -16,6 +16,7 @@
 
 #include "osdn/core/concat.h"
 #include "osdn/core/error.h"
+#include "osdn/core/host.h"
 #include "osdn/core/nearest.h"
 
 namespace osdn::apps {
@@ -172,10 +173,15 @@ inline ExitCode say(const CommandLineEnd& end) {
 }
 
 /// For programs that are one process: parses and says what there is to say. The
-/// exit code, where the program has nothing left to do.
+/// exit code, where the program has nothing left to do. Copies that a launcher
+/// started do not know of each other: each says which it is.
 inline std::optional<ExitCode> parse(CLI::App& app, int argc, char** argv) {
-  const auto end = try_parse(app, argc, argv);
+  auto end = try_parse(app, argc, argv);
   if (!end) return std::nullopt;
+  const std::string rank = launched_rank().value_or("0");
+  if (rank != "0" && !end->err.empty()) {
+    end->err = concat("rank ", rank, ": ", end->err);
+  }
   return say(*end);
 }
 

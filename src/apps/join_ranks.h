@@ -22,7 +22,8 @@ namespace osdn::apps {
 inline std::optional<ExitCode> join_ranks(
     const std::optional<CommandLineEnd>& end,
     std::optional<dist::World>& world) {
-  if (end && !launched_rank()) return say(*end);
+  // In an interactive shell of Slurm, too, which is a rank by itself.
+  if (end && !(launched_rank() && launched_with_others())) return say(*end);
   world.emplace();
   first_speaks(*world);
   const auto told = [](const CommandLineEnd& own) {

@@ -18,6 +18,15 @@ std::optional<std::string> launched_rank() {
   return launched_rank(env);
 }
 
+bool launched_with_others() {
+  constexpr std::array kNames = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                 "SLURM_STEP_NUM_TASKS"};
+  for (const char* name : kNames) {
+    if (const auto size = env(name)) return *size != "1";
+  }
+  return true;
+}
+
 std::optional<std::string> launched_rank(
     const std::function<std::optional<std::string>(const std::string&)>&
         variable) {

@@ -83,6 +83,23 @@ TEST(CommandLine, a_wrong_option_comes_with_the_nearest_one) {
   }
 }
 
+// One rank alone has no one to ask: it does not join, which would fail here.
+TEST(CommandLine, one_rank_speaks_for_itself) {
+  for (const char* program : {"osdn-train", "osdn-eval", "osdn-bench"}) {
+    const Words one = {"/usr/bin/env", "PMI_RANK=0", "PMI_SIZE=1",
+                       "OSDN_START_TIMEOUT=never", path_of(program)};
+    Words help = one, wrong = one;
+    help.emplace_back("--help");
+    wrong.emplace_back("--hlep");
+    Program helped(help);
+    EXPECT_EQ(helped.wait(), 0) << helped.err();
+    EXPECT_THAT(helped.out(), HasSubstr("--help"));
+    Program refused(wrong);
+    EXPECT_EQ(refused.wait(), 2);
+    EXPECT_THAT(refused.err(), HasSubstr("did you mean --help?"));
+  }
+}
+
 TEST(CommandLine, what_would_have_no_effect_or_be_lost_is_refused) {
   const test::TempDir folder;
   const std::string nowhere = (folder / "nowhere/x.json").string();
@@ -174,6 +191,15 @@ TEST_F(CommandLinesOfRanks, a_mistake_of_one_rank_is_said_and_ends_all) {
                              HasSubstr(one.said)));
       EXPECT_EQ(err.find(one.said), err.rfind(one.said));
     }
+  }
+}
+
+// Copies of a program that is one process.
+TEST_F(CommandLinesOfRanks, a_copy_says_which_it_is) {
+  for (const char* program : {"osdn-data", "osdn-generate", "osdn-convert"}) {
+    EXPECT_THAT(
+        refusal_of(program, {{"--version"}, {"--versoin"}}),
+        AllOf(HasSubstr("rank 1: "), HasSubstr("did you mean --version?")));
   }
 }
 

@@ -15,7 +15,10 @@ std::string host_name();
 /// launcher through PMIx (srun --mpi=pmix, prun); MPICH's mpiexec and srun
 /// --mpi=pmi2.
 std::optional<std::string> launched_rank();
-/// The same of another process, whose variables `variable` returns.
+/// Whether it started several, as far as the environment says; true where it
+/// does not.
+bool launched_with_others();
+/// launched_rank() of another process, whose variables `variable` returns.
 std::optional<std::string> launched_rank(
     const std::function<std::optional<std::string>(const std::string&)>&
         variable);
