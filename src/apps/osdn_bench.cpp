@@ -35,6 +35,7 @@
 #include "osdn/ops/gpu.h"
 #include "osdn/report/format.h"
 #include "osdn/report/table.h"
+#include "osdn/train/rank_devices.h"
 #include "output_files.h"
 #include "scaling_command.h"
 
@@ -204,6 +205,7 @@ void bench_configurations(Arguments args, Rank& rank) {
     const osdn::config::LoadRequest asked{name, args.overrides};
     osdn::config::Config config;
     rank.world.agree([&] { config = osdn::config::load(asked); });
+    osdn::train::check_devices(rank.world, config.dist.share_gpus);
     if (config.training.threads == 0) config.training.threads = rank.cores;
     for (const std::int64_t tokens : args.tokens) {
       args.train.tokens = tokens;
@@ -227,6 +229,7 @@ ExitCode bench_collectives(const Arguments& args, osdn::dist::World& world) {
   return bench_as_rank(args, world, [&](Rank& rank) {
     osdn::bench::CollectiveSpeedOptions options = args.collectives;
     if (!args.gpu_exchanges.empty()) options.gpu_exchanges = args.gpu_exchanges;
+    osdn::train::check_devices(rank.world, /*share_gpus=*/false);
     const auto speeds =
         osdn::bench::time_collectives(rank.world, rank.device, options);
     const osdn::dist::Place& place = rank.world.place();

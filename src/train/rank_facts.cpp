@@ -5,6 +5,7 @@
 #include "osdn/core/concat.h"
 #include "osdn/core/hash.h"
 #include "osdn/core/log.h"
+#include "osdn/train/rank_devices.h"
 #include "osdn/train/resume_rules.h"
 
 namespace osdn::train {
@@ -57,7 +58,6 @@ std::string difference(const std::vector<json>& ranks, std::size_t rank) {
         std::pair{"data", "data.train holds different tokens, fingerprints"},
         std::pair{"validation",
                   "data.validation holds different tokens, fingerprints"},
-        std::pair{"device", "they compute on different devices"},
         std::pair{"dtype", "they compute in different precisions"}}) {
     std::string text = differ(key, what);
     if (!text.empty()) return text;
@@ -74,6 +74,7 @@ void check_ranks(dist::World& world, const RankFacts& facts, bool share_gpus) {
     ranks.push_back(json::parse(text));
   }
   std::string problems;
+  std::vector<RankDevice> devices;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto uuid = ranks[rank]["gpu_uuid"].get<std::string>();
     log::info(name_of(ranks, rank), ": ",
@@ -84,21 +85,10 @@ void check_ranks(dist::World& world, const RankFacts& facts, bool share_gpus) {
       problems += concat("\n", name_of(ranks, 0), " and ", name_of(ranks, rank),
                          ": ", what);
     }
-    for (std::size_t other = 0; other < rank && !uuid.empty(); ++other) {
-      if (ranks[other]["gpu_uuid"] != uuid) continue;
-      const std::string both =
-          concat(name_of(ranks, other), " and ", name_of(ranks, rank));
-      if (share_gpus) {
-        log::warn(both, " share one GPU, ", uuid,
-                  " (dist.share_gpus): slower than one rank");
-        continue;
-      }
-      problems += concat("\n", both, " would share one GPU, ", uuid,
-                         "; start one rank a GPU (mpirun -n, "
-                         "CUDA_VISIBLE_DEVICES), or set dist.share_gpus to try "
-                         "ranks out");
-    }
+    devices.push_back({ranks[rank]["device"].get<std::string>(), uuid,
+                       ranks[rank]["host"].get<std::string>()});
   }
+  problems += device_problems(devices, share_gpus);
   if (!problems.empty()) {
     world.throw_agreed(concat("the ranks do not fit together:", problems),
                        ExitCode::kUsage);
