@@ -112,6 +112,7 @@ class Stepper {
   RankStep measure() {
     const int all = options_.warmup + options_.steps;
     std::vector<data::StepBatch> batches;
+    batches.reserve(kBatches);
     for (int i = 0; i < std::min(all, kBatches); ++i) {
       batches.push_back(random_batch());
     }
@@ -179,7 +180,7 @@ class Stepper {
   }
 
   static train::ComputeChoice choose(const config::TrainingConfig& training) {
-    const train::ComputeChoice compute = train::choose_compute(training);
+    train::ComputeChoice compute = train::choose_compute(training);
     ops::set_threads(compute.threads);
     return compute;
   }
