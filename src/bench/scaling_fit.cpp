@@ -141,6 +141,7 @@ std::vector<Point> points_of(const Measurements& measured, bool peer) {
 std::vector<double> errors_of(const std::vector<Point>& points,
                               const Cluster& cluster) {
   std::vector<double> errors;
+  errors.reserve(points.size());
   for (const Point& point : points) {
     errors.push_back(point.model_s(cluster) / point.measured_s - 1);
   }
@@ -199,6 +200,7 @@ ScalingFit fit_scaling(const Measurements& all, const Cluster& start) {
   };
   const auto fit_from = [&](Cluster from) {
     std::vector<double> x;
+    x.reserve(unknowns.size());
     for (const Unknown& unknown : unknowns) {
       x.push_back(std::log(unknown.number(from)));
     }

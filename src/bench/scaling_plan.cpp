@@ -17,6 +17,7 @@ using arch::Parameter;
 /// the table; one more for a tied head, which is the embedding used again.
 std::vector<double> shares(const std::vector<Parameter>& table, bool tied) {
   std::vector<double> share;
+  share.reserve(table.size() + 1);
   for (const Parameter& parameter : table) {
     share.push_back(static_cast<double>(arch::multiplied_elements(parameter)));
   }

@@ -107,7 +107,7 @@ fs::path task_file(const TaskContext& context,
                     ExitCode::kBadInput);
 }
 
-Row::Row(std::string file, std::int64_t line, json object)
+Row::Row(const std::string& file, std::int64_t line, json object)
     : place_(concat(file, ":", line)),
       object_(std::make_unique<json>(std::move(object))) {}
 Row::~Row() = default;

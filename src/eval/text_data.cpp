@@ -62,6 +62,7 @@ std::vector<fs::path> texts_among(const std::vector<fs::path>& inputs) {
   if (texts.empty()) return sets;
   if (!sets.empty()) {
     std::vector<std::string> names;
+    names.reserve(sets.size());
     for (const fs::path& set : sets) names.push_back(set.string());
     log::info("not read as texts, since they have the names of tasks' sets: ",
               in_words(names));

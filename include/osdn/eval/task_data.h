@@ -36,7 +36,7 @@ std::filesystem::path task_file(const TaskContext& context,
 /// line and field when the field is missing or of another type.
 class Row {
  public:
-  Row(std::string file, std::int64_t line, nlohmann::json object);
+  Row(const std::string& file, std::int64_t line, nlohmann::json object);
   ~Row();
   Row(Row&&) noexcept;
   Row& operator=(Row&&) noexcept;
