@@ -58,4 +58,20 @@ inline void check_same_task(dist::World& world, const std::string& task) {
   }
 }
 
+/// Collective: refuses ranks with other options than the first one's, for
+/// programs whose work nothing else compares.
+inline void check_same_options(dist::World& world, int argc, char** argv) {
+  std::string own;
+  for (int i = 1; i < argc; ++i) own += concat(i == 1 ? "" : " ", argv[i]);
+  const std::vector<std::string> all = world.all(own);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all.front()) continue;
+    world.throw_agreed(
+        concat(
+            "the ranks do not fit together, their options differ:\n  rank 0: ",
+            all.front(), "\n  rank ", rank, ": ", all[rank]),
+        ExitCode::kUsage);
+  }
+}
+
 }  // namespace osdn::apps

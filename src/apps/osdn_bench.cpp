@@ -171,6 +171,13 @@ ExitCode bench_as_rank(const Arguments& args, osdn::dist::World& world,
   watch.look = osdn::dist::nccl_trouble;
   world.start_watch(watch);
   osdn::dist::take_own_gpu(world.place());
+  world.agree([&] {
+    if (args.gpu_exchanges.empty() || osdn::ops::gpu().usable) return;
+    throw osdn::Error(osdn::concat("--gpu-exchange needs GPUs, and none can be "
+                                   "used: ",
+                                   osdn::ops::gpu().why_not, "; leave it out"),
+                      ExitCode::kUsage);
+  });
   const at::Device device =
       osdn::ops::gpu().usable ? at::Device(at::kCUDA, 0) : at::kCPU;
   Rank rank{world, device, osdn::dist::take_cores(world), {}};
@@ -394,20 +401,25 @@ void check_arguments(const Arguments& args, osdn::dist::World& world) {
   using OptionalPath = std::optional<std::filesystem::path>;
   const OptionalPath json = args.json.empty() ? OptionalPath() : args.json;
   osdn::apps::check_output("--json", json, {});
-  if (args.every_exchange && !world.transport()) {
+  for (const auto& [option, given] :
+       {std::pair{"--every-exchange", args.every_exchange},
+        std::pair{"--gpu-exchange", !args.gpu_exchanges.empty()}}) {
+    if (!given || !world.place().alone()) continue;
     throw osdn::Error(
-        "--every-exchange has no effect without ranks that exchange "
-        "something; start them with mpirun -n, or leave it out",
+        osdn::concat(option,
+                     " has no effect without ranks that exchange something; "
+                     "start them with mpirun -n, or leave it out"),
         ExitCode::kUsage);
   }
   if (args.trace.empty()) return;
   osdn::apps::check_output(
       "--trace", args.trace,
       json ? std::vector{*json} : std::vector<std::filesystem::path>());
-  if (args.configs.size() > 1 || args.tokens.size() > 1) {
+  if (args.configs.size() > 1 || args.tokens.size() > 1 ||
+      args.every_exchange || args.gpu_exchanges.size() > 1) {
     throw osdn::Error(
-        "--trace takes one configuration and one number of tokens, each of "
-        "which would write over the last; give each a call",
+        "--trace takes one configuration, one number of tokens and one "
+        "exchange, each of which would write over the last; give each a call",
         ExitCode::kUsage);
   }
 }
@@ -437,6 +449,7 @@ ExitCode bench(int argc, char** argv) {
   if (const auto code = osdn::apps::join_ranks(end, world)) return *code;
   osdn::apps::check_same_task(*world,
                               app.get_subcommands().front()->get_name());
+  osdn::apps::check_same_options(*world, argc, argv);
   world->agree([&] { check_arguments(args, *world); });
   ExitCode code = ExitCode::kOk;
   world->run([&] {

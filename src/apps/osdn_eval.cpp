@@ -399,6 +399,7 @@ ExitCode run(int argc, char** argv) {
   args.eval.given = osdn::apps::given_options(app);
   const std::string purpose = args.purpose();
   osdn::apps::check_same_task(*world, purpose);
+  osdn::apps::check_same_options(*world, argc, argv);
   if (purpose == "evaluation") {
     return evaluate(args, command_line(argc, argv), *world);
   }

@@ -27,10 +27,11 @@ inline void check_output(const char* option,
   if (!file) return;
   for (const std::filesystem::path& input : inputs) {
     if (!same_file(*file, input)) continue;
-    throw Error(concat(option, " is ", file->string(),
-                       ", which is an input of this call; give it a name of "
-                       "its own"),
-                ExitCode::kUsage);
+    throw Error(
+        concat(option, " is ", file->string(),
+               ", which is another file of this call; give it a name of "
+               "its own"),
+        ExitCode::kUsage);
   }
   check_creatable(*file);
 }

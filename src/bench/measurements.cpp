@@ -71,7 +71,15 @@ class Entry {
   }
   bool is_zero(const char* key) const { return *find(key) == 0; }
   bool has(const char* key) const { return find(key) != nullptr; }
-  bool by_peer() const { return has("exchange") && text("exchange") == "peer"; }
+  bool by_peer() const {
+    if (!has("exchange")) return false;
+    const std::string exchange = text("exchange");
+    if (exchange != "peer" && exchange != "nccl" && exchange != "mpi") {
+      fail(concat("has the \"exchange\" \"", exchange,
+                  "\"; it must be peer, nccl or mpi"));
+    }
+    return exchange == "peer";
+  }
   bool yes(const char* key) const {
     if (!find(key)->is_boolean()) {
       fail(concat("\"", key, "\" is neither true nor false"));
@@ -112,7 +120,13 @@ MeasuredStep step_from(const Entry& entry) {
   if (entry.has("memory_bytes") && !entry.is_zero("memory_bytes")) {
     step.memory_bytes = entry.positive("memory_bytes");
   }
-  step.dist = config::load({step.config, step.overrides}).dist;
+  try {
+    step.dist = config::load({step.config, step.overrides}).dist;
+  } catch (const Error& error) {
+    if (step.overrides.empty()) throw;
+    entry.fail(concat("has a \"config\" and \"set\" that do not load: ",
+                      error.what()));
+  }
   if (entry.has("reduce_dtype")) {
     step.dist.reduce_dtype = entry.text("reduce_dtype");
     if (step.dist.reduce_dtype != "fp32" && step.dist.reduce_dtype != "bf16") {

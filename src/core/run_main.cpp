@@ -1,8 +1,10 @@
 #include "osdn/core/run_main.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -55,11 +57,23 @@ int report(const std::string& program, const std::string& message,
   return static_cast<int>(code);
 }
 
+// A file that is opened in the place of a closed standard stream would get what
+// is written there.
+void fill_standard_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) == -1 && errno == EBADF) {
+      static_cast<void>(
+          ::open("/dev/null", O_RDWR));  // takes the lowest number
+    }
+  }
+}
+
 }  // namespace
 
 int run_main(int argc, char** argv,
              const std::function<ExitCode(int, char**)>& program) {
   const std::string name = program_name(argc, argv);
+  fill_standard_streams();
   // Files are still to be written when who reads the output has left.
   std::signal(SIGPIPE, SIG_IGN);
   try {

@@ -140,7 +140,7 @@ std::string who_is_missing() {
   const std::map<int, Rank> ranks = ranks_here();
   std::string missing;
   for (const auto& [number, rank] : ranks) {
-    if (rank.arrived) continue;
+    if (rank.arrived && rank.state != "T") continue;
     missing += concat(missing.empty() ? "" : ", ", in_words(number, rank));
   }
   if (!missing.empty()) return missing;

@@ -215,5 +215,22 @@ TEST_F(CommandLinesOfRanks, ranks_with_different_tasks_are_named) {
       HasSubstr("rank 0 was started for collectives and rank 1 for generate"));
 }
 
+// Nothing else compares what they measure or evaluate.
+TEST_F(CommandLinesOfRanks, ranks_with_different_options_are_named) {
+  const auto bench = [](const char* steps) {
+    return Words{"train", "--config", "a", "--tokens", "64", "--steps", steps};
+  };
+  EXPECT_THAT(
+      refusal_of("osdn-bench", {bench("1"), bench("2")}),
+      AllOf(HasSubstr("their options differ"),
+            HasSubstr("rank 0: train --config a --tokens 64 --steps 1"),
+            HasSubstr("rank 1: train --config a --tokens 64 --steps 2")));
+  const auto eval = [](const char* model) {
+    return Words{"--task", "piqa", "--model", model};
+  };
+  EXPECT_THAT(refusal_of("osdn-eval", {eval("one"), eval("other")}),
+              HasSubstr("rank 1: --task piqa --model other"));
+}
+
 }  // namespace
 }  // namespace osdn

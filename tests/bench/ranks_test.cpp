@@ -223,6 +223,12 @@ TEST_F(BenchRanks, mistakes_are_said_once) {
   test::Program alone({OSDN_BIN_DIR "/osdn-bench", "collectives"});
   EXPECT_EQ(alone.wait(), 2);
   EXPECT_THAT(alone.err(), HasSubstr("mpirun -n"));
+  for (const char* option : {"--every-exchange", "--gpu-exchange=peer"}) {
+    test::Program unused({OSDN_BIN_DIR "/osdn-bench", "train", "--config",
+                          config_.string(), option});
+    EXPECT_EQ(unused.wait(), 2);
+    EXPECT_THAT(unused.err(), HasSubstr("has no effect without ranks"));
+  }
 }
 
 }  // namespace

@@ -417,6 +417,10 @@ TEST_F(MeasurementsFile, that_is_wrong_is_refused_with_the_place) {
   EXPECT_THAT(message(R"({"collectives": [{"ranks": 2, "bytes": 1, "seconds": 1,
                                            "operation": "broadcast"}]})"),
               HasSubstr("\"broadcast\"; it must be reduce_scatter"));
+  EXPECT_THAT(training(good + R"(, "exchange": "telepathy")"),
+              HasSubstr("\"telepathy\"; it must be peer, nccl or mpi"));
+  EXPECT_THAT(training(good + R"(, "set": ["nonsense"])"),
+              AllOf(HasSubstr("/training/"), HasSubstr("do not load")));
 }
 
 class ScalingProgram : public MeasurementsFile {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -167,6 +168,26 @@ TEST(RunMain, a_reader_that_has_left_is_no_error) {
   });
   EXPECT_EQ(wrong.code, 2);
   EXPECT_EQ(wrong.printed, "osdn-train: error: it is wrong\n");
+}
+
+// What is opened next would take their numbers, and get what is written there.
+TEST(RunMain, closed_standard_streams_are_no_files) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (const int stream : {0, 1, 2}) ::close(stream);
+    char name[] = "osdn-train";
+    char* argv[] = {name, nullptr};
+    ::_exit(run_main(1, argv, [](int, char**) {
+      std::cout << "a report" << std::endl;
+      return ::open("/dev/null", O_RDONLY) > STDERR_FILENO
+                 ? ExitCode::kOk
+                 : ExitCode::kBadInput;
+    }));
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace osdn {
 /// at the end, and a failure to write it (a full disk) is an error too. A
 /// reader that leaves early (`| head -n 1`) is none: SIGPIPE is ignored, the
 /// program goes on to its end, files and exit code are what they would be.
+/// Standard streams that are closed are /dev/null.
 int run_main(int argc, char** argv,
              const std::function<ExitCode(int, char**)>& program);
 
