@@ -314,7 +314,8 @@ TEST_F(OsdnGenerate, wrong_command_lines) {
       {model + "--top-k -1", "--top-k is -1"},
       {model + "--stop ''", "a stop string is empty"},
       {model + "--save-state nowhere/s", "nowhere/s"},
-      {model + "--tokenizer t.model --save-state t.model", "an input"},
+      {model + "--tokenizer t.model --save-state t.model",
+       "another file of this call"},
       {"--model other --prompt x", "names no tokenizer"},
   };
   for (const auto& [arguments, message] : cases) {
