@@ -81,7 +81,7 @@ class PeerCollectives final : public Collectives {
 
   std::string name() const override { return "peer"; }
   // Links that are awake take of the power that the GPU may draw, much or
-  // little as they carry: 1 to 2 % of its clock (docs/results/two_gpus.md).
+  // little as they carry: 1 to 2.5 % of its speed (docs/results/two_gpus.md).
   bool prefers_bursts() const override { return true; }
 
   void reach(const std::vector<BucketMemory>& buckets) override {
