@@ -45,17 +45,28 @@ inline std::optional<ExitCode> join_ranks(
   return world->place().first() ? say(*end) : end->code;
 }
 
+/// Collective: where a rank differs from the first one in `own`, all throw an
+/// AgreedError with said(the first's, that rank's number, its own).
+template <typename Said>
+void check_same(dist::World& world, const std::string& own, const Said& said) {
+  const std::vector<std::string> all = world.all(own);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all.front()) continue;
+    world.throw_agreed(concat("the ranks do not fit together",
+                              said(all.front(), rank, all[rank])),
+                       ExitCode::kUsage);
+  }
+}
+
 /// Collective: refuses ranks that were started for different things, for
 /// example "training" and "--dry-run".
 inline void check_same_task(dist::World& world, const std::string& task) {
-  const std::vector<std::string> tasks = world.all(task);
-  for (std::size_t rank = 1; rank < tasks.size(); ++rank) {
-    if (tasks[rank] == tasks.front()) continue;
-    world.throw_agreed(
-        concat("the ranks do not fit together: rank 0 was started for ",
-               tasks.front(), " and rank ", rank, " for ", tasks[rank]),
-        ExitCode::kUsage);
-  }
+  check_same(
+      world, task,
+      [](const std::string& first, std::size_t rank, const std::string& other) {
+        return concat(": rank 0 was started for ", first, " and rank ", rank,
+                      " for ", other);
+      });
 }
 
 /// Collective: refuses ranks with other options than the first one's, for
@@ -63,15 +74,12 @@ inline void check_same_task(dist::World& world, const std::string& task) {
 inline void check_same_options(dist::World& world, int argc, char** argv) {
   std::string own;
   for (int i = 1; i < argc; ++i) own += concat(i == 1 ? "" : " ", argv[i]);
-  const std::vector<std::string> all = world.all(own);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all.front()) continue;
-    world.throw_agreed(
-        concat(
-            "the ranks do not fit together, their options differ:\n  rank 0: ",
-            all.front(), "\n  rank ", rank, ": ", all[rank]),
-        ExitCode::kUsage);
-  }
+  check_same(
+      world, own,
+      [](const std::string& first, std::size_t rank, const std::string& other) {
+        return concat(", their options differ:\n  rank 0: ", first, "\n  rank ",
+                      rank, ": ", other);
+      });
 }
 
 }  // namespace osdn::apps

@@ -35,6 +35,7 @@
 #include "osdn/ops/gpu.h"
 #include "osdn/report/format.h"
 #include "osdn/report/table.h"
+#include "osdn/train/compute_choice.h"
 #include "osdn/train/rank_devices.h"
 #include "output_files.h"
 #include "scaling_command.h"
@@ -133,21 +134,24 @@ ExitCode bench_kernels(const Arguments& args) {
 /// How the ranks exchange gradients: as configured, or in every way.
 std::vector<osdn::config::DistConfig> exchanges(
     const Arguments& args, const osdn::config::DistConfig& configured) {
-  std::vector<std::string> gpu_exchanges = args.gpu_exchanges;
-  if (gpu_exchanges.empty()) gpu_exchanges = {configured.gpu_exchange};
+  std::vector<osdn::config::DistConfig> kinds;
+  if (args.every_exchange) {
+    for (const auto& [sharded, reduce_dtype] :
+         {std::pair{true, "fp32"}, std::pair{true, "bf16"},
+          std::pair{false, "fp32"}, std::pair{false, "bf16"}}) {
+      osdn::config::DistConfig& kind = kinds.emplace_back(configured);
+      kind.shard_optimizer = sharded;
+      kind.reduce_dtype = reduce_dtype;
+    }
+  } else {
+    kinds.push_back(configured);
+  }
+  if (args.gpu_exchanges.empty()) return kinds;
   std::vector<osdn::config::DistConfig> all;
-  osdn::config::DistConfig dist = configured;
-  for (const bool sharded : {true, false}) {
-    for (const char* reduce_dtype : {"fp32", "bf16"}) {
-      if (args.every_exchange) {
-        dist.shard_optimizer = sharded;
-        dist.reduce_dtype = reduce_dtype;
-      }
-      for (const std::string& gpu_exchange : gpu_exchanges) {
-        dist.gpu_exchange = gpu_exchange;
-        all.push_back(dist);
-      }
-      if (!args.every_exchange) return all;
+  for (osdn::config::DistConfig& kind : kinds) {
+    for (const std::string& gpu_exchange : args.gpu_exchanges) {
+      kind.gpu_exchange = gpu_exchange;
+      all.push_back(kind);
     }
   }
   return all;
@@ -211,8 +215,13 @@ void bench_configurations(Arguments args, Rank& rank) {
   for (const std::string& name : args.configs) {
     const osdn::config::LoadRequest asked{name, args.overrides};
     osdn::config::Config config;
-    rank.world.agree([&] { config = osdn::config::load(asked); });
-    osdn::train::check_devices(rank.world, config.dist.share_gpus);
+    bool on_gpu = false;
+    rank.world.agree([&] {
+      config = osdn::config::load(asked);
+      on_gpu =
+          osdn::train::choose_compute(config.training).compute.device.is_cuda();
+    });
+    osdn::train::check_devices(rank.world, on_gpu, config.dist.share_gpus);
     if (config.training.threads == 0) config.training.threads = rank.cores;
     for (const std::int64_t tokens : args.tokens) {
       args.train.tokens = tokens;
@@ -236,7 +245,8 @@ ExitCode bench_collectives(const Arguments& args, osdn::dist::World& world) {
   return bench_as_rank(args, world, [&](Rank& rank) {
     osdn::bench::CollectiveSpeedOptions options = args.collectives;
     if (!args.gpu_exchanges.empty()) options.gpu_exchanges = args.gpu_exchanges;
-    osdn::train::check_devices(rank.world, /*share_gpus=*/false);
+    osdn::train::check_devices(rank.world, rank.device.is_cuda(),
+                               /*share_gpus=*/false);
     const auto speeds =
         osdn::bench::time_collectives(rank.world, rank.device, options);
     const osdn::dist::Place& place = rank.world.place();

@@ -90,7 +90,9 @@ void print(const Arguments& args, osdn::dist::World& world) {
     if (ranks > 0) osdn::config::validate_ranks(config, ranks);
   });
   osdn::arch::GpuFound gpu;
-  if (config.training.device != "cpu" && osdn::ops::gpu().usable) {
+  // Looking starts CUDA, which one rank's report is worth.
+  if (world.place().first() && config.training.device != "cpu" &&
+      osdn::ops::gpu().usable) {
     gpu = {osdn::ops::gpu().name, osdn::ops::gpu().memory_bytes};
   }
   std::cout << osdn::arch::dry_run_report(config, ranks, gpu);

@@ -10,6 +10,7 @@
 
 #include "delta_rule_chunks.h"
 #include "osdn/arch/parameter_table.h"
+#include "osdn/config/bucket_elements.h"
 #include "osdn/core/concat.h"
 #include "osdn/core/narrow.h"
 #include "widths.h"
@@ -81,8 +82,7 @@ struct ModelCounts {
 struct Buckets {
   Buckets(const ModelConfig& model, const config::DistConfig& dist)
       : waiting(static_cast<std::size_t>(model.num_layers)) {
-    const double full =
-        dist.bucket_mb * 1e6 / (dist.reduce_dtype == "bf16" ? 2 : 4);
+    const auto full = static_cast<double>(config::bucket_elements(dist));
     const std::vector<Parameter> table = parameter_table(model);
     Count filled;
     for (auto p = table.rbegin(); p != table.rend(); ++p) {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "osdn/arch/parameter_table.h"
+#include "osdn/config/bucket_elements.h"
 #include "osdn/dist/shard_layout.h"
 #include "osdn/train/replica.h"
 
@@ -43,10 +44,8 @@ class Planner {
     for (auto p = table_.rbegin(); p != table_.rend(); ++p) {
       tensors.push_back({computed_in(*p), p->numel()});
     }
-    const double element = reduce_bytes(DType::kBF16);
-    buckets_ = dist::make_buckets(
-        tensors, ranks,
-        static_cast<std::int64_t>(scaling.dist.bucket_mb * 1e6 / element));
+    buckets_ = dist::make_buckets(tensors, ranks,
+                                  config::bucket_elements(scaling.dist));
     bucket_of_.resize(table_.size());
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       for (const dist::Bucket::Item& item : buckets_[b].items) {

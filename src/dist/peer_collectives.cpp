@@ -223,7 +223,7 @@ class PeerCollectives final : public Collectives {
     const std::uint32_t operation = ++operations_;
     begin(operation);
     from_the_others([&](int rank) {
-      copy(static_cast<std::byte*>(bucket.data) + rank * bytes,
+      copy(bucket.shard_of(rank),
            at[static_cast<std::size_t>(rank)] + rank * bytes, bytes,
            bucket.what);
     });

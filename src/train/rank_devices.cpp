@@ -8,29 +8,27 @@
 
 namespace osdn::train {
 
-namespace {
-
-std::string name_of(const std::vector<RankDevice>& ranks, std::size_t rank) {
-  return concat("rank ", rank, " (host ", ranks[rank].host, ")");
+std::string rank_name(std::size_t rank, const std::string& host) {
+  return concat("rank ", rank, " (host ", host, ")");
 }
-
-}  // namespace
 
 std::string device_problems(const std::vector<RankDevice>& ranks,
                             bool share_gpus) {
+  const auto name_of = [&](std::size_t rank) {
+    return rank_name(rank, ranks[rank].host);
+  };
   std::string problems;
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     if (ranks[rank].kind != ranks.front().kind) {
       problems +=
-          concat("\n", name_of(ranks, 0), " and ", name_of(ranks, rank),
+          concat("\n", name_of(0), " and ", name_of(rank),
                  ": they compute on different devices: ", ranks.front().kind,
                  " and ", ranks[rank].kind);
     }
     for (std::size_t other = 0; other < rank; ++other) {
       const std::string& uuid = ranks[rank].gpu_uuid;
       if (uuid.empty() || ranks[other].gpu_uuid != uuid) continue;
-      const std::string both =
-          concat(name_of(ranks, other), " and ", name_of(ranks, rank));
+      const std::string both = concat(name_of(other), " and ", name_of(rank));
       if (share_gpus) {
         log::warn(both, " share one GPU, ", uuid,
                   " (dist.share_gpus): slower than one rank");
@@ -45,11 +43,10 @@ std::string device_problems(const std::vector<RankDevice>& ranks,
   return problems;
 }
 
-void check_devices(dist::World& world, bool share_gpus) {
+void check_devices(dist::World& world, bool on_gpu, bool share_gpus) {
   using nlohmann::json;
-  const bool gpu = ops::gpu().usable;
-  const json own = {{"kind", gpu ? "cuda" : "cpu"},
-                    {"gpu_uuid", gpu ? ops::gpu().uuid : ""},
+  const json own = {{"kind", on_gpu ? "cuda" : "cpu"},
+                    {"gpu_uuid", on_gpu ? ops::gpu().uuid : ""},
                     {"host", world.place().host}};
   std::vector<RankDevice> ranks;
   for (const std::string& text : world.all(own.dump())) {

@@ -23,8 +23,7 @@ json to_json(const RankFacts& facts, const dist::Place& place) {
 }
 
 std::string name_of(const std::vector<json>& ranks, std::size_t rank) {
-  return concat("rank ", rank, " (host ",
-                ranks[rank]["host"].get<std::string>(), ")");
+  return rank_name(rank, ranks[rank]["host"].get<std::string>());
 }
 
 std::string config_difference(const json& a, const json& b) {

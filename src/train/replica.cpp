@@ -10,6 +10,7 @@
 
 #include "gradient_hooks.h"
 #include "osdn/arch/parameter_table.h"
+#include "osdn/config/bucket_elements.h"
 #include "osdn/core/concat.h"
 #include "osdn/dist/shard_layout.h"
 #include "osdn/ops/host_tensors.h"
@@ -105,6 +106,7 @@ struct Replica::State {
   std::vector<Where> where;  // by parameter
   std::vector<optim::OptimizedTensor> optimized;
   std::vector<at::Tensor> summed;  // their gradients, in the buckets
+  double all_products = 0;         // of the backward
   std::unique_ptr<dist::Collectives> collectives;  // gone before the buckets
   // Of this step's exchange, while it goes on.
   bool exchanging = false;
@@ -112,9 +114,7 @@ struct Replica::State {
   std::vector<bool> taken;         // by parameter
   std::optional<ops::HomeStream> home;
   std::size_t next_to_send = 0;
-  /// Of the backward's products, those whose gradients are to come.
-  double to_come = 0;
-  double all_products = 0;
+  double to_come = 0;  // of all_products, by gradients that are missing
   GradientHooks hooks;
 };
 
@@ -123,12 +123,10 @@ void Replica::State::make_buckets() {
   for (auto p = parameters().rbegin(); p != parameters().rend(); ++p) {
     tensors.push_back(
         {ops::dtype_of(p->tensor.scalar_type()), p->info.numel()});
+    all_products += products_of(*p);
   }
-  const double element = config.dist.reduce_dtype == "bf16" ? 2 : 4;
-  const int ranks = world.place().size;
   for (dist::Bucket& layout : dist::make_buckets(
-           tensors, ranks,
-           static_cast<std::int64_t>(config.dist.bucket_mb * 1e6 / element))) {
+           tensors, world.place().size, config::bucket_elements(config.dist))) {
     FlatBucket& bucket = buckets.emplace_back();
     bucket.pieces = dist::pieces_of(layout, tensors, world.place().rank);
     bucket.layout = std::move(layout);
@@ -221,11 +219,7 @@ void Replica::State::begin_exchange(GradientSum* sums) {
   taken.assign(parameters().size(), false);
   home.emplace(model.device());
   next_to_send = 0;
-  to_come = 0;
-  for (const model::ModelParameter& p : parameters()) {
-    to_come += products_of(p);
-  }
-  all_products = to_come;
+  to_come = all_products;
 }
 
 void Replica::State::arrived(std::size_t parameter) {

@@ -13,6 +13,7 @@
 #include "support/json.h"
 #include "support/program.h"
 #include "support/temp_dir.h"
+#include "support/tiny_config.h"
 #include "support/tiny_model.h"
 
 namespace osdn {
@@ -34,17 +35,7 @@ class UnreadOutput : public testing::Test {
     test::save_checkpoint(file("run"), 1, test::osdn_apf_model(), 7,
                           file("t.model"));
     test::put_file(file("text.txt"), test::tiny_text(2, 40));
-    test::write_json(file("tiny.json"),
-                     {{"run_dir", "run"},
-                      {"model",
-                       {{"layer", "deltanet"},
-                        {"vocab_size", 50},
-                        {"hidden_size", 16},
-                        {"num_layers", 1},
-                        {"num_heads", 2},
-                        {"intermediate_size", 24}}},
-                      {"data", {{"train", {"none"}}}},
-                      {"training", {{"device", "cpu"}, {"threads", 1}}}});
+    test::write_json(file("tiny.json"), test::tiny_config());
   }
   static void TearDownTestSuite() { dir_.reset(); }
 

@@ -18,6 +18,7 @@
 #include "support/mpirun.h"
 #include "support/program.h"
 #include "support/temp_dir.h"
+#include "support/tiny_config.h"
 
 namespace osdn::bench {
 namespace {
@@ -30,17 +31,7 @@ class BenchRanks : public test::MpirunTest {
  protected:
   void SetUp() override {
     MpirunTest::SetUp();
-    test::write_json(config_,
-                     {{"run_dir", "run"},
-                      {"model",
-                       {{"layer", "deltanet"},
-                        {"vocab_size", 50},
-                        {"hidden_size", 16},
-                        {"num_layers", 1},
-                        {"num_heads", 2},
-                        {"intermediate_size", 24}}},
-                      {"data", {{"train", {"none"}}}},
-                      {"training", {{"device", "cpu"}, {"threads", 1}}}});
+    test::write_json(config_, test::tiny_config());
   }
 
   // What osdn-bench writes with so many ranks.

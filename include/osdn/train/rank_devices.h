@@ -1,6 +1,7 @@
 #pragma once
 // Which devices the ranks of a run have: all a GPU or none, and each its own.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -14,13 +15,16 @@ struct RankDevice {
   std::string host;
 };
 
+/// "rank 1 (host node2)".
+std::string rank_name(std::size_t rank, const std::string& host);
+
 /// What does not fit, a line each; empty where all does. Several ranks on one
 /// GPU are a warning instead where they may share it.
 std::string device_problems(const std::vector<RankDevice>& ranks,
                             bool share_gpus);
 
-/// Collective: all ranks throw an AgreedError when the GPUs that they found do
-/// not fit.
-void check_devices(dist::World& world, bool share_gpus);
+/// Collective: all ranks throw an AgreedError when the devices that they
+/// compute on do not fit. `on_gpu`: this rank on its GPU.
+void check_devices(dist::World& world, bool on_gpu, bool share_gpus);
 
 }  // namespace osdn::train
